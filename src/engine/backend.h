@@ -68,6 +68,8 @@ struct fm_request {
     int64_t first_step, steps;
     double learning_rate;
     enum fm_on_nan on_nan;
+    double loss_sum;               /* the epoch's sum so far: the report's goes on from it, step by step, so that the
+                                      bits do not depend on how an epoch was cut into requests */
     /* FM_EVALUATE: all examples of `part`, in set order, in inference mode, weights not applied. */
     enum fm_part part;
     unsigned returns;
@@ -88,8 +90,8 @@ struct fm_report {
     /* FM_TRAIN */
     int64_t steps;                 /* done, bad ones included */
     int64_t examples;              /* seen in them */
-    double loss_sum;               /* sum over steps of (batch loss incl. regularisers) * examples of the batch; a bad
-                                      step's loss counts only under `keras` */
+    double loss_sum;               /* the request's loss_sum, then + (batch loss incl. regularisers) * examples of the
+                                      batch for each step in order; a bad step's loss counts only under `keras` */
     int64_t bad_steps, first_bad_step;         /* -1 = none */
     double last_loss, last_norm;   /* of the last step in which both were finite; norm before clipping; NaN = none yet */
     /* FM_EVALUATE */
