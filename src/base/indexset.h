@@ -11,7 +11,7 @@
 
 struct fm_error;
 
-struct fm_run {
+struct fm_stretch {
     int64_t first, count, stride;   /* first, first + stride, ... ; stride >= 1 */
     int64_t before;                 /* members in earlier runs */
 };
@@ -19,7 +19,7 @@ struct fm_run {
 struct fm_indexset {
     int64_t count;
     /* As runs (bits == NULL). */
-    struct fm_run *runs;
+    struct fm_stretch *runs;
     int64_t nruns;
     /* As a bitmap: bit b stands for the number origin + b * stride. ranks[k] = members before word 8k. */
     uint64_t *bits;

@@ -142,6 +142,11 @@ struct fm_backend {
     int64_t (*state_size)(const struct fm_lane *lane);
     int (*state_read)(struct fm_lane *lane, void *blob, struct fm_error *err);
     int (*state_write)(struct fm_lane *lane, const void *blob, struct fm_error *err);   /* also thaws */
+    /* A snapshot as a blob of the same form and size, so that a checkpoint can carry the kept and the last clean
+     * weights. Only while no request of the lane is pending. Reading a slot that was never filled is FM_EINTERNAL;
+     * writing fills the slot and changes nothing else of the lane (it does not thaw). */
+    int (*snapshot_read)(struct fm_lane *lane, int slot, void *blob, struct fm_error *err);
+    int (*snapshot_write)(struct fm_lane *lane, int slot, const void *blob, struct fm_error *err);
     /* Only the portable parameters; slots and iteration count become zero, statistics are among them. */
     int (*parameters_write)(struct fm_lane *lane, const float *parameters, struct fm_error *err);
 
