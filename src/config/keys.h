@@ -9,6 +9,8 @@
 
 #include "config/node.h"
 
+struct fm_text;
+
 enum fm_key_type {
     FM_KEY_TEXT,       /* const char *, owned by the document */
     FM_KEY_BOOL,       /* bool */
@@ -59,5 +61,8 @@ struct fm_key_section {
     const char *help;              /* one line about the whole mapping */
     const struct fm_key *keys;
 };
+
+/* The section as text for a person: one line a key with its type, range, default and help. */
+void fm_keys_print(const struct fm_key_section *section, struct fm_text *text);
 
 #endif

@@ -25,6 +25,8 @@ enum fm_node_kind { FM_SCALAR, FM_LIST, FM_MAP };
 struct fm_node {
     enum fm_node_kind kind;
     bool plain;                    /* scalars: written without quotes */
+    bool open;                     /* a "${parameter}" in a tree that is checked before any value is known:
+                                      fm_keys_read skips it (made only by fm_sweep_read) */
     int64_t line, column;          /* 0 when the node was made by Foldmill (a drawn parameter) */
     const char *file;              /* for messages: the sweep file, or "--set KEY" */
     const char *text;              /* scalars: terminated; may hold '\0' inside, then size says so */
@@ -50,6 +52,9 @@ int fm_document_read(struct fm_document *doc, const char *path, struct fm_notes 
 int fm_document_parse(struct fm_document *doc, const char *name, const char *bytes, size_t size,
                       struct fm_notes *notes, struct fm_error *err);
 void fm_document_fini(struct fm_document *doc);
+
+/* Cleared memory that lives as long as the document; NULL when memory is out. */
+void *fm_document_alloc(struct fm_document *doc, size_t n, size_t size);
 
 /* Nodes made by Foldmill; NULL when memory is out. `like` gives file, line and column (may be NULL). */
 struct fm_node *fm_node_new_scalar(struct fm_document *doc, const char *text, size_t size, bool plain,

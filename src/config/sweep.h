@@ -198,10 +198,14 @@ struct fm_sweep {
  * without parameter values is refused here. On failure nothing is kept. */
 int fm_sweep_read(struct fm_sweep *sweep, const char *path, const char *const *settings, size_t count,
                   struct fm_notes *notes, struct fm_error *err);
+/* The same from memory; `path` is used in messages and for the folder, and need not exist. */
+int fm_sweep_parse(struct fm_sweep *sweep, const char *path, const char *bytes, size_t size,
+                   const char *const *settings, size_t count, struct fm_notes *notes, struct fm_error *err);
 void fm_sweep_fini(struct fm_sweep *sweep);
 
-/* Reads a `train` tree in which no parameter is left. */
-int fm_train_read(struct fm_train_config *train, const struct fm_node *tree, struct fm_notes *notes,
+/* Reads a `train` tree in which no parameter is left. `inner`: cv.inner is given, so early stopping watches
+ * inner_loss by default, and watching val_* is refused (without it, watching inner_* is). */
+int fm_train_read(struct fm_train_config *train, const struct fm_node *tree, bool inner, struct fm_notes *notes,
                   struct fm_error *err);
 
 /* All tables, ended by title == NULL, for `foldmill help keys` (layer tables are net/layers.h's). */

@@ -27,7 +27,8 @@ void fm_trial_fini(struct fm_trial *trial);
 struct fm_search;
 
 /* Checks the space: unknown distributions, empty values, undefined and unused parameters, grids over continuous
- * distributions, `trials` entries with unknown or missing names. A parameter that stands nowhere in `model`,
+ * distributions, `trials` entries with unknown or missing names. `notes` (may be NULL) must outlive the search:
+ * fm_search_next notes there why a random search ended early. A parameter that stands nowhere in `model`,
  * `train`, `cv.seed` and `data.window.length` is an error. Makes nodes in the sweep's document. */
 int fm_search_new(struct fm_search **search, struct fm_sweep *sweep, struct fm_notes *notes, struct fm_error *err);
 void fm_search_free(struct fm_search *search);
