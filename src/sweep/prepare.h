@@ -1,0 +1,62 @@
+/* Everything that is known before the first step: the trials, the data, the views, the folds, the networks.
+ *
+ * `plan` prints it; `run` executes it. Trials are numbered from 1 in the order the search gives them; a journal keeps the
+ * numbers it gave before (journal.h). A network that does not fit makes its trial invalid with a reason; what is wrong in
+ * the file or the data is an error.
+ */
+#ifndef FM_SWEEP_PREPARE_H
+#define FM_SWEEP_PREPARE_H
+
+#include "base/log.h"
+#include "engine/backend.h"
+#include "net/layers.h"
+#include "search/trials.h"
+
+struct fm_planned {
+    struct fm_trial trial;
+    struct fm_train_config config;
+    int64_t number;                /* from 1 */
+    int64_t view, split;           /* indices into the resident views and splits */
+    int64_t network;               /* index into networks, -1 when invalid */
+    char reason[512];              /* why it is invalid */
+    char reason_code[16];          /* "shape", "device" */
+};
+
+/* A distinct program; trials of one architecture share it. */
+struct fm_network {
+    struct fm_program *program;
+    int64_t bytes;                 /* cost of a lane at the largest batch size in use */
+};
+
+struct fm_prepared {
+    const struct fm_sweep *sweep;
+    struct fm_dataset data;
+    struct fm_examples examples;
+    struct fm_view *views;     int64_t nviews;
+    int64_t longest;               /* index of the longest view */
+    struct fm_split *splits;   int64_t nsplits;
+    struct fm_planned *trials; int64_t ntrials, trial_capacity;
+    struct fm_network *networks; int64_t nnetworks;
+    struct fm_notes notes;
+    bool has_data;
+    int64_t longest_length;        /* over the whole space: decides examples and folds; 0 = arrays cut beforehand */
+    uint64_t space_hash;           /* of everything that decides which trials there are */
+    uint64_t fingerprint;          /* of everything else in the file that results depend on */
+    char *fingerprint_text;        /* the same as JSON, to explain what changed */
+};
+
+/* The part that needs no data: hashes of the file, the longest window. */
+int fm_prepare_file(struct fm_prepared *p, const struct fm_sweep *sweep, struct fm_error *err);
+
+/* The rest. `backend` and `device` may be NULL: then nothing is said about cost or support. */
+int fm_prepare(struct fm_prepared *p, struct fm_sweep *sweep, const struct fm_backend *backend,
+               const struct fm_device *device, struct fm_error *err);
+void fm_prepared_fini(struct fm_prepared *p);
+
+void fm_prepared_resident(const struct fm_prepared *p, struct fm_resident *resident);
+
+/* Expected arithmetic of one run (floating point operations): what the scheduler orders by. */
+double fm_planned_flops(const struct fm_prepared *p, const struct fm_planned *trial, int64_t fold);
+int64_t fm_planned_runs(const struct fm_prepared *p, const struct fm_planned *trial);   /* folds x repeats */
+
+#endif
