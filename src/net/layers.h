@@ -17,6 +17,8 @@ struct fm_net_input {
     int64_t channels;              /* C, or the alphabet's size for letters */
     bool letters;
     int64_t nclasses;              /* 0 when the target is a number or a distribution */
+    bool exact_classes;            /* text classes: the outputs must be as many as the classes; class numbers of an
+                                      array: at least as many */
     int64_t target_width;          /* numbers: 1; distribution: K */
     bool distribution;
 };

@@ -15,8 +15,13 @@
  *             example order.
  *   update    once a step: regularisers add to gradients, norm and finite check, clip, optimizer, moving statistics.
  *   evaluate  forward in inference mode ... loss sums, scores, confusion.
- * `stage` counts up where an operation spans the whole batch (training batch_normalization): all examples of the batch
- * must have finished the earlier stage.
+ * `stage` counts up where an operation spans the whole batch (training batch_normalization, forward and backward): all
+ * examples of the batch must have finished the earlier stage before such an operation starts. Forward and backward
+ * count on together (without batch_normalization both are stage 0), update is the last stage, evaluate is stage 0.
+ *
+ * Tensors of the evaluate section are its own (parameters and state apart), so that no lifetime spans a step and an
+ * evaluation. What only training needs - winner, stored derivative, mean and deviation of layer_normalization - is -1
+ * there, and in training too where no gradient asks for it. A letters input is u8, [L][1].
  *
  * The loss of a batch is sum over examples of (weight * class weight * loss) / N, N = examples in the batch, plus the
  * regularisers; its gradient divides by the same N (semantics.md 2.2, 2.3).
@@ -55,8 +60,10 @@ struct fm_tensor {
     int64_t rows, channels;
     int gradient_of;       /* the tensor this is the gradient of, or -1 */
     int variable;          /* index into variables, or -1 */
-    int first_op, last_op; /* first and last use, indices into ops */
-    bool overwrite;        /* its gradient may overwrite it: nothing reads it after the gradient is written */
+    /* First and last use, indices into ops. Parameters and state live always (0 .. nops - 1); the gradient of a
+     * parameter until the optimizer has read it; a report until the end of its section. */
+    int first_op, last_op;
+    bool overwrite;        /* its gradient may overwrite it: nothing reads it in or after the op that writes that */
 };
 
 enum fm_opcode {
@@ -90,8 +97,13 @@ enum fm_opcode {
 };
 
 enum fm_section { FM_SECTION_FORWARD, FM_SECTION_BACKWARD, FM_SECTION_UPDATE, FM_SECTION_EVALUATE, FM_SECTIONS };
+/* Where the output tells the derivative (relu, leaky_relu, elu, selu, tanh, sigmoid, softmax) it comes from there;
+ * for swish, gelu, softplus, hard_sigmoid and mish forward stores it beside the output, f32 of the same shape, so
+ * that backward needs no exponential and the input need not be kept. FM_FROM_INPUT is not used at present. */
 enum fm_derivative { FM_FROM_NONE, FM_FROM_OUTPUT, FM_FROM_INPUT, FM_FROM_STORED };
-/* Hints; a backend may ignore them. Ops of one group share `group` >= 0 and stand next to each other. */
+/* Hints; a backend may ignore them. Ops of one group share `group` >= 0 and stand next to each other in one section:
+ * conv1d [+ activation] + pool; conv1d or dense + activation; input or pool gradient + activation gradient; the last
+ * dense + loss [+ scores]. Softmax inside the network is never grouped: it is not elementwise. */
 enum fm_fuse { FM_FUSE_NONE, FM_FUSE_CONV_ACT_POOL, FM_FUSE_LAYER_ACT, FM_FUSE_GRAD_ACT, FM_FUSE_HEAD };
 
 enum fm_activation {
@@ -111,7 +123,7 @@ struct fm_op {
     enum fm_derivative derivative; /* activation gradients: what the derivative is computed from */
     enum fm_fuse fuse;
     int group;
-    int layer;                     /* index into layers: its path and line, for messages and profiles */
+    int layer;                     /* index into layers: its path and line, for messages and profiles; -1: none */
     /* Shapes of the forward operation; gradients carry the same numbers. Dense: rows positions of `in_channels`
      * each (a flattened input has rows 1), so in_rows == out_rows. */
     int64_t in_rows, in_channels, out_rows, out_channels;
@@ -152,16 +164,17 @@ struct fm_variable {
     bool trainable;
     bool decay;                    /* decoupled weight decay applies (Keras: to every trainable variable) */
     int tensor, gradient;          /* tensor numbers; gradient -1 when not trainable */
-    /* Drawn with fm_key(seed, WEIGHTS, repeat, fold) and counter (variable, element); see net/initialize.h. */
+    /* Drawn with fm_key(seed, WEIGHTS, repeat, fold) and counter {variable, element low, element high, attempt}; see
+     * net/initialize.h. */
     enum fm_initializer initializer;
     double a, b;                   /* constant: a; uniform: [a, b); normal kinds: mean a, deviation b; orthogonal: gain a */
 };
 
 /* A layer as the user wrote it, for messages, names and `help`. */
 struct fm_layer_info {
-    char *path;                    /* "model[0].repeat[1].conv1d" */
+    char *path;                    /* "model[0].repeat[1].layers[0].conv1d": second time round, first layer */
     char *type;                    /* "conv1d" */
-    const char *file;
+    const char *file;              /* the document's; it must outlive the program */
     int64_t line, column;
     int64_t in_rows, in_channels, out_rows, out_channels;
     int rank;                      /* of the output: 3 = (N, L, C), 2 = (N, C) */
