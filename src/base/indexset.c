@@ -79,7 +79,7 @@ static int64_t bit_of_index(const struct fm_indexset *set, int64_t i)
 int64_t fm_indexset_at(const struct fm_indexset *set, int64_t i)
 {
     if (set->bits) return set->origin + bit_of_index(set, i) * set->stride;
-    const struct fm_run *run = &set->runs[run_of_index(set, i)];
+    const struct fm_stretch *run = &set->runs[run_of_index(set, i)];
     return run->first + (i - run->before) * run->stride;
 }
 
@@ -96,7 +96,7 @@ static int64_t rank_in_runs(const struct fm_indexset *set, int64_t value)
         }
     }
     if (low == 0) return 0;
-    const struct fm_run *run = &set->runs[low - 1];
+    const struct fm_stretch *run = &set->runs[low - 1];
     int64_t below = (value - run->first - 1) / run->stride + 1;
     return run->before + (below < run->count ? below : run->count);
 }
@@ -135,7 +135,7 @@ bool fm_indexset_next(const struct fm_indexset *set, struct fm_cursor *cursor, i
     if (cursor->index >= set->count) return false;
     cursor->index++;
     if (!set->bits) {
-        const struct fm_run *run = &set->runs[cursor->run];
+        const struct fm_stretch *run = &set->runs[cursor->run];
         *member = run->first + cursor->place * run->stride;
         if (++cursor->place == run->count) {
             cursor->place = 0;

@@ -32,7 +32,7 @@ struct fm_indexset {
  * more than a few times the memory of the result. */
 struct fm_indexset_builder {
     struct fm_indexset set;  /* the closed runs, or the bits of all members */
-    struct fm_run open;      /* the run that may still grow; count 0 = none */
+    struct fm_stretch open;      /* the run that may still grow; count 0 = none */
     int64_t closed;          /* runs before it, listed in the set or only counted */
     size_t capacity;         /* of the runs or of the words of the bitmap */
     int64_t hint, grid;      /* the stride given; the greatest stride that reaches all members (0 = unknown) */

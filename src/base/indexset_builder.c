@@ -27,7 +27,7 @@ static int64_t bitmap_bytes(int64_t first, int64_t last, int64_t stride)
 
 static int64_t runs_bytes(const struct fm_indexset_builder *b)
 {
-    return (b->closed + (b->open.count > 0)) * (int64_t)sizeof(struct fm_run);
+    return (b->closed + (b->open.count > 0)) * (int64_t)sizeof(struct fm_stretch);
 }
 
 void fm_indexset_builder_init(struct fm_indexset_builder *b, int64_t stride)
@@ -42,7 +42,7 @@ static int64_t bitmap_stride(const struct fm_indexset_builder *b)
     return b->hint > 1 && b->grid % b->hint == 0 ? b->hint : b->grid;
 }
 
-static void push_run(struct fm_indexset_builder *b, struct fm_run run)
+static void push_run(struct fm_indexset_builder *b, struct fm_stretch run)
 {
     struct fm_indexset *set = &b->set;
     if (fm_grow(&set->runs, &b->capacity, (size_t)set->nruns + 1, sizeof run) != 0) {
@@ -58,14 +58,14 @@ static void close_run(struct fm_indexset_builder *b)
     if (!b->set.bits) push_run(b, b->open);
     if (b->failed) return;
     b->closed++;
-    b->open = (struct fm_run){0};
+    b->open = (struct fm_stretch){0};
 }
 
 /* Counts members into the open run or begins another one; taking each run as long as it will go gives the
  * smallest number of runs. The bits, if any, are set elsewhere. */
 static void extend_runs(struct fm_indexset_builder *b, int64_t first, int64_t count, int64_t stride)
 {
-    struct fm_run *open = &b->open;
+    struct fm_stretch *open = &b->open;
     if (open->count == 1 && count > 0) open->stride = first - open->first;
     if (open->count > 0 && first == open->first + open->count * open->stride &&
         (count == 1 || stride == open->stride)) {
@@ -75,7 +75,7 @@ static void extend_runs(struct fm_indexset_builder *b, int64_t first, int64_t co
         if (open->count == 0) before = b->set.count;
         close_run(b);
         if (b->failed) return;
-        *open = (struct fm_run){
+        *open = (struct fm_stretch){
             .first = first, .count = count, .stride = count > 1 ? stride : 1, .before = before};
     }
     b->set.count += count;
@@ -104,7 +104,7 @@ static bool reach(struct fm_indexset_builder *b, int64_t last)
 
 static void runs_to_bitmap(struct fm_indexset_builder *b)
 {
-    struct fm_run *runs = b->set.runs;
+    struct fm_stretch *runs = b->set.runs;
     int64_t nruns = b->set.nruns;
     b->set.runs = NULL;
     b->set.nruns = 0;
@@ -132,7 +132,7 @@ static void rebuild(struct fm_indexset_builder *b, bool as_bitmap)
             while (fm_indexset_next(&old, &cursor, &member)) set_bits(&b->set, member, 1, b->set.stride);
         }
     } else {
-        b->open = (struct fm_run){0};
+        b->open = (struct fm_stretch){0};
         b->closed = 0;
         while (!b->failed && fm_indexset_next(&old, &cursor, &member)) extend_runs(b, member, 1, 1);
     }
@@ -145,7 +145,7 @@ static void prepare_bitmap(struct fm_indexset_builder *b, int64_t last)
     int64_t stride = b->set.stride;
     if (b->grid % stride != 0) stride = bitmap_stride(b);
     if (bitmap_bytes(b->set.origin, last, stride) >
-        2 * (runs_bytes(b) + (int64_t)sizeof(struct fm_run)) + 4096) {
+        2 * (runs_bytes(b) + (int64_t)sizeof(struct fm_stretch)) + 4096) {
         rebuild(b, false);
     } else if (stride != b->set.stride) {
         rebuild(b, true);
@@ -218,7 +218,7 @@ static void trim(struct fm_indexset *set)
         uint64_t *bits = fm_realloc(set->bits, (size_t)(set->nbits + 63) / 64, sizeof *bits);
         if (bits) set->bits = bits;
     } else if (set->runs) {
-        struct fm_run *runs = fm_realloc(set->runs, (size_t)set->nruns, sizeof *runs);
+        struct fm_stretch *runs = fm_realloc(set->runs, (size_t)set->nruns, sizeof *runs);
         if (runs) set->runs = runs;
     }
 }

@@ -73,8 +73,10 @@ struct fm_request {
     /* FM_EVALUATE: all examples of `part`, in set order, in inference mode, weights not applied. */
     enum fm_part part;
     unsigned returns;
-    int64_t *confusion;            /* [K][K], true x predicted, written by the backend; K = nclasses. Argmax ties go to
-                                      the lowest class; one sigmoid output: class 1 when its score > 0.5 */
+    int64_t *confusion;            /* [K][K], true x predicted, written (not added to) by the backend; K = nclasses, or
+                                      the network's outputs when targets are distributions (true = their argmax). Taken
+                                      from the scores: argmax over the K classes, ties to the lowest; one score: class 1
+                                      when it is > 0.5 */
     float *scores;                 /* [examples of part][program->score_width] */
     /* FM_SNAPSHOT, FM_RESTORE: everything of the lane's state (parameters, slots, statistics, iteration count). */
     int slot;
@@ -90,6 +92,7 @@ struct fm_report {
     /* FM_TRAIN */
     int64_t steps;                 /* done, bad ones included */
     int64_t examples;              /* seen in them */
+    int64_t loss_examples;         /* examples whose loss is in loss_sum: the divisor of the mean loss */
     double loss_sum;               /* the request's loss_sum, then + (batch loss incl. regularisers) * examples of the
                                       batch for each step in order; a bad step's loss counts only under `keras` */
     int64_t bad_steps, first_bad_step;         /* -1 = none */
