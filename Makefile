@@ -1,0 +1,219 @@
+# Foldmill. `make help` lists the targets. GNU make; gcc or clang. Sources are found by wildcard: a new file in
+# src/<floor>/ or src/<floor>/<room>/, tests/<module>/test_*.c, tests/plain/*.c, tests/fuzz/fuzz_*.c or
+# tests/slow/*.sh needs no change here.
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+VERSION := 0.1.0
+SOVERSION := 0
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+DESTDIR ?=
+SAN ?=
+T ?=
+FUZZ_SECONDS ?= 30
+
+comma := ,
+ifneq ($(and $(findstring thread,$(SAN)),$(findstring address,$(SAN))),)
+$(error SAN=$(SAN): the thread and the address sanitizer exclude each other; choose one)
+endif
+
+# Every choice of sanitizers has its own folder, so that changing to and fro builds nothing anew.
+B := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+# Sanitizers make gcc warn about code that they wrote themselves.
+WERROR ?= $(if $(SAN),,-Werror)
+OPT = -O2
+CFLAGS ?= -g
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -Wall -Wextra $(WERROR) $(OPT) $(CFLAGS) -ffp-contract=off -fno-math-errno \
+	-fPIC -fvisibility=hidden -DFM_VERSION='"$(VERSION)"' $(SAN_FLAGS) -Isrc -Iinclude
+
+# Asked once and only when something is compiled: before set-up pkg-config may be missing.
+PACKAGES := libfyaml jansson libzip sqlite3
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
+PKG_LIBS = $(eval PKG_LIBS := $(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
+LDLIBS = $(PKG_LIBS) -lcsv -lm -lpthread
+
+CLI_SOURCES := $(wildcard src/cli/*.c)
+LIB_SOURCES := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
+SUPPORT_SOURCES := $(wildcard tests/support/*.c)
+TEST_SOURCES := $(filter-out tests/plain/% tests/fuzz/% tests/slow/%,$(wildcard tests/*/test_*.c))
+PLAIN_SOURCES := $(wildcard tests/plain/*.c)
+FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
+objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
+LIB_OBJECTS := $(call objects,$(LIB_SOURCES))
+CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
+SUPPORT_OBJECTS := $(call objects,$(SUPPORT_SOURCES))
+TEST_OBJECTS := $(call objects,$(TEST_SOURCES))
+PLAIN_PROGRAMS := $(patsubst tests/plain/%.c,$(B)/tests/plain/%,$(PLAIN_SOURCES))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_SOURCES))
+
+PROGRAM := $(if $(CLI_SOURCES),$(B)/foldmill)
+LIBRARY := $(B)/libfoldmill.a
+SHARED := $(B)/libfoldmill.so
+TESTS := $(B)/tests/foldmill_tests
+MAN := $(if $(wildcard doc/foldmill.1.scd),build/foldmill.1)
+
+# Tests fail our own allocations in turn; the wrapped calls are in tests/support/allocation.c.
+WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+# A target that first sets up builds on all cores, unless the caller said how many.
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
+
+.PHONY: all check slow demo bench install uninstall clean format help config setup man fuzzers tests FORCE \
+	check-run plain-programs
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(LIBRARY) $(if $(SAN),,$(SHARED)) $(PROGRAM)
+
+# ---- what the objects were built with --------------------------------------------------------------------
+
+# Rewritten only when they change, so that changed flags rebuild and nothing else does.
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@pkg-config --exists $(PACKAGES) 2>/dev/null || { \
+	    echo "A library is missing ($(PACKAGES), found by pkg-config): run 'make setup' first." >&2; exit 1; }
+	@printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(PKG_CFLAGS) $(LDLIBS))' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# A removed file leaves no newer object behind, so the lists of objects are stamps of their own.
+$(B)/objects-%: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(OBJECT_LIST)' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(B)/objects-library: OBJECT_LIST = $(LIB_OBJECTS)
+$(B)/objects-program: OBJECT_LIST = $(CLI_OBJECTS)
+$(B)/objects-tests: OBJECT_LIST = $(TEST_OBJECTS) $(SUPPORT_OBJECTS)
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
+
+# The plain loops of the reference backend are worth the vectoriser's time.
+$(B)/obj/src/engine/reference/%.o: OPT = -O3
+$(B)/obj/tests/%.o: ALL_CFLAGS += -Itests
+
+-include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \
+	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES)))
+
+# ---- program and libraries -------------------------------------------------------------------------------
+
+$(LIBRARY): $(LIB_OBJECTS) $(B)/objects-library
+	@rm -f $@
+	$(AR) rcs $@ $(LIB_OBJECTS)
+
+$(SHARED): $(LIB_OBJECTS) $(B)/objects-library
+	$(CC) -shared -Wl,-soname,libfoldmill.so.$(SOVERSION) $(if $(PROGRAM),-Wl,-z$(comma)defs) $(LDFLAGS) -o $@ $(LIB_OBJECTS) $(LDLIBS)
+	@ln -sf libfoldmill.so $(B)/libfoldmill.so.$(SOVERSION)
+
+$(B)/foldmill: $(CLI_OBJECTS) $(LIBRARY) $(B)/objects-program
+	$(CC) $(SAN_FLAGS) $(LDFLAGS) -o $@ $(CLI_OBJECTS) $(LIBRARY) $(LDLIBS)
+
+# ---- tests -----------------------------------------------------------------------------------------------
+
+$(TESTS): $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(LIBRARY) $(B)/objects-tests
+	@mkdir -p $(@D)
+	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(LIBRARY) -lcriterion $(LDLIBS)
+
+$(B)/tests/plain/%: $(B)/obj/tests/plain/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LDLIBS)
+
+plain-programs: $(PLAIN_PROGRAMS)
+tests: $(PLAIN_PROGRAMS) $(PROGRAM) $(if $(findstring thread,$(SAN)),,$(TESTS))
+
+check:
+	@scripts/setup.sh
+	@$(MAKE) $(JOBS) check-run
+
+check-run: $(if $(SAN),,all) tests
+	@FOLDMILL=$(B)/foldmill SAN='$(SAN)' FILTER='$(subst ','\'',$(T))' SUMMARY=$(B)/summary \
+	    scripts/check.sh $(TESTS) $(PLAIN_PROGRAMS)
+
+slow:
+	@scripts/setup.sh slow
+	@MAKE='$(MAKE)' FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/slow.sh
+
+# Built by `make slow` with CC=clang SAN=fuzzer-no-link,address,undefined.
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN_FLAGS)) $(LDFLAGS) -o $@ $< $(LIBRARY) $(LDLIBS)
+
+fuzzers: $(FUZZERS)
+
+# ---- use -------------------------------------------------------------------------------------------------
+
+setup:
+	@scripts/setup.sh
+
+demo:
+	@scripts/setup.sh
+	@$(MAKE) -s $(JOBS) all
+	@scripts/demo.sh
+
+bench: all
+	@build/foldmill bench
+
+man: $(MAN)
+
+build/foldmill.1: doc/foldmill.1.scd
+	@mkdir -p $(@D)
+	scdoc < $< > $@
+
+install: all
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(PREFIX)/include'
+	$(if $(PROGRAM),install -m 755 build/foldmill '$(DESTDIR)$(PREFIX)/bin/foldmill')
+	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libfoldmill.a'
+	install -m 755 $(SHARED) '$(DESTDIR)$(LIBDIR)/libfoldmill.so.$(VERSION)'
+	ln -sf libfoldmill.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/libfoldmill.so.$(SOVERSION)'
+	ln -sf libfoldmill.so.$(SOVERSION) '$(DESTDIR)$(LIBDIR)/libfoldmill.so'
+	$(if $(wildcard include/foldmill.h),install -m 644 include/foldmill.h '$(DESTDIR)$(PREFIX)/include/foldmill.h')
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: foldmill' \
+	    'Description: Cross-validation of small 1-D convolutional networks' 'Version: $(VERSION)' \
+	    'Requires.private: $(PACKAGES)' 'Libs: -L$${libdir} -lfoldmill' 'Libs.private: -lcsv -lm -lpthread' \
+	    'Cflags: -I$${includedir}' > '$(DESTDIR)$(LIBDIR)/pkgconfig/foldmill.pc'
+ifneq ($(MAN),)
+	@if command -v scdoc >/dev/null; then \
+	    $(MAKE) man && install -d '$(DESTDIR)$(PREFIX)/share/man/man1' && \
+	    install -m 644 $(MAN) '$(DESTDIR)$(PREFIX)/share/man/man1/foldmill.1'; \
+	else echo "No man page: scdoc is missing ('make setup' installs it)." >&2; fi
+endif
+ifneq ($(wildcard scripts/foldmill.bash-completion),)
+	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions'
+	install -m 644 scripts/foldmill.bash-completion '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/foldmill'
+endif
+
+uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/bin/foldmill' '$(DESTDIR)$(LIBDIR)'/libfoldmill.a \
+	    '$(DESTDIR)$(LIBDIR)'/libfoldmill.so '$(DESTDIR)$(LIBDIR)'/libfoldmill.so.$(SOVERSION) \
+	    '$(DESTDIR)$(LIBDIR)'/libfoldmill.so.$(VERSION) '$(DESTDIR)$(PREFIX)/include/foldmill.h' \
+	    '$(DESTDIR)$(LIBDIR)/pkgconfig/foldmill.pc' '$(DESTDIR)$(PREFIX)/share/man/man1/foldmill.1' \
+	    '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/foldmill'
+
+clean:
+	rm -rf build
+
+format:
+	clang-format -i $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch])
+
+config:
+	@scripts/setup.sh show
+	@echo "  compiler: $$($(CC) --version 2>/dev/null | head -n 1 || echo '$(CC) not found')"
+
+help:
+	@echo "make                build/foldmill, build/libfoldmill.a and build/libfoldmill.so"
+	@echo "make demo           install what is missing, build, and run a small cross-validation on real data"
+	@echo "make check          install what is missing, build and run all tests (T='suite/test*' runs some)"
+	@echo "make check SAN=...  the same under address,undefined or thread, in a folder of its own"
+	@echo "make slow           sanitizers over the suite, fuzzers ($(FUZZ_SECONDS) s each), kills, learning"
+	@echo "make bench          measure this machine"
+	@echo "make install        program, libraries, header, man page (PREFIX=$(PREFIX) DESTDIR=)"
+	@echo "make uninstall      take them away again"
+	@echo "make setup          only install the Debian packages that are missing"
+	@echo "make format         clang-format over all sources"
+	@echo "make clean          remove build/"
+	@echo
+	@$(MAKE) config
