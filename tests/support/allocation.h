@@ -1,6 +1,6 @@
 /* Fails allocations in turn. The linker redirects malloc, calloc and realloc of our own code to wrappers
- * (--wrap in the Makefile); libraries keep theirs, so their hooks (sqlite3_config, json_set_alloc_funcs) are set to
- * functions that ask ts_allocation_fails first. Counters are atomic; one test at a time uses them. */
+ * (--wrap in the Makefile); libraries keep theirs, so their hooks (sqlite3_config, json_set_alloc_funcs) are
+ * set to functions that ask ts_allocation_fails first. Counters are atomic; one test at a time uses them. */
 #ifndef FM_TESTS_ALLOCATION_H
 #define FM_TESTS_ALLOCATION_H
 
@@ -10,7 +10,8 @@
 /* Counts from 1 again and lets the n-th allocation fail, alone or with all that follow; n = 0 fails none. */
 void ts_fail_allocation(long n, bool from_then_on);
 
-/* Allocations asked for since the last ts_fail_allocation. A test that ends with fewer than n has had them all. */
+/* Allocations asked for since the last ts_fail_allocation. A test that ends with fewer than n has had them
+ * all. */
 long ts_allocations(void);
 
 /* Counts one allocation and says whether it is to fail; for hooks of libraries. */
