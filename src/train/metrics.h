@@ -1,6 +1,8 @@
 /* Metrics of one evaluated part, exactly as scikit-learn 1.9.1 defines them (zero_division = 0), from counts and
  * scores over the whole part, never averaged over batches. NaN = this part cannot define the metric: auc and pr_auc
- * with one class only (more classes: any class absent), r2 of constant targets, anything that a NaN score touches.
+ * with one class only (more classes: any class absent), r2 of fewer than two examples, anything that a NaN score
+ * touches. (r2 of constant targets is 1 or 0, balanced_accuracy and macro_f1 leave out classes that do not occur, as
+ * scikit-learn does.)
  *
  * Two classes: the second is positive. More: auc and pr_auc are one-vs-rest macro means; precision, recall and f1 are
  * not defined (macro_f1 is). Numbers: mse, mae, r2 as uniform means over outputs.
@@ -11,11 +13,13 @@
 #include "data/view.h"
 
 struct fm_measured {
-    double value[FM_METRICS];      /* NaN where undefined or not asked for */
+    double value[FM_METRICS];      /* NaN where undefined or not asked for; the loss is always there */
 };
 
 /* Bits (1 << enum fm_metric) that fit the target at all: nclasses 0 = numbers. Loss always fits. */
 uint32_t fm_metrics_fitting(int64_t nclasses);
+/* Bits of those that need the scores: auc, pr_auc, r2. */
+uint32_t fm_metrics_of_scores(void);
 
 struct fm_metrics_input {
     const struct fm_view *view;
@@ -23,13 +27,15 @@ struct fm_metrics_input {
     double loss;
     const int64_t *confusion;      /* [K][K] true x predicted, K = nclasses; NULL for numbers */
     const float *scores;           /* [part->count][width]; needed for auc, pr_auc, r2; not changed */
-    int64_t width;                 /* 1: second class's score (two classes), or a number; K otherwise */
+    int64_t width;                 /* 1: second class's score (two classes), or a number; K otherwise (two logits rank
+                                      by their difference) */
     double square_sum, absolute_sum;
     uint32_t wanted;
 };
 int fm_metrics_measure(const struct fm_metrics_input *in, struct fm_measured *out, struct fm_error *err);
 
-/* The same over pooled parts (several folds' scores end to end): labels and scores given directly. */
+/* The same over pooled parts (several folds' scores end to end): labels (targets: [n][width]) and scores given
+ * directly; the loss stays NaN. A two-class score above 0.5 is class 1, ties of more go to the lowest class. */
 int fm_metrics_pooled(const uint32_t *classes, const float *targets, const float *scores, int64_t n, int64_t nclasses,
                       int64_t width, uint32_t wanted, struct fm_measured *out, int64_t *confusion /* [K][K] or NULL */,
                       struct fm_error *err);
