@@ -1,9 +1,10 @@
 /* ROC AUC and average precision by sorting keys in place.
  *
- * A float's bits become a key that orders as the float does, the keys of the positives are put before those of the
- * negatives in the scratch memory, each side is sorted by an in-place radix sort (American flag sort, McIlroy,
- * Bostic and McIlroy 1993: linear, no second buffer), and one walk over both counts pairs group by group of equal
- * scores. The AUC's numerator is a whole number, so its value depends on no order of summation. */
+ * A float's bits become a key that orders as the float does, the keys of the positives are put before those
+ * of the negatives in the scratch memory, each side is sorted by an in-place radix sort (American flag sort,
+ * McIlroy, Bostic and McIlroy 1993: linear, no second buffer), and one walk over both counts pairs group by
+ * group of equal scores. The AUC's numerator is a whole number, so its value depends on no order of
+ * summation. */
 #include "train/auc.h"
 
 #include <math.h>
@@ -142,7 +143,8 @@ double fm_ranking_average_precision(struct fm_ranking *r)
     return sum / (double)r->positives;
 }
 
-static void fill(struct fm_ranking *r, const float *scores, const uint8_t *positive, int64_t n, float *scratch)
+static void fill(struct fm_ranking *r, const float *scores, const uint8_t *positive, int64_t n,
+                 float *scratch)
 {
     fm_ranking_init(r, scratch, n);
     for (int64_t i = 0; i < n; i++) fm_ranking_add(r, scores[i], positive[i] != 0);

@@ -1,5 +1,5 @@
-/* scikit-learn's definitions, from a confusion matrix and from scores. Counts are exact; each metric is then a few
- * double operations, so nothing depends on the order in which examples were evaluated. */
+/* scikit-learn's definitions, from a confusion matrix and from scores. Counts are exact; each metric is then
+ * a few double operations, so nothing depends on the order in which examples were evaluated. */
 #include "train/metrics.h"
 
 #include <math.h>
@@ -9,11 +9,17 @@
 #include "train/auc.h"
 
 #define BIT(metric) (1u << (metric))
-#define RANKED (BIT(FM_METRIC_AUC) | BIT(FM_METRIC_PR_AUC))
-#define OF_NUMBERS (BIT(FM_METRIC_MSE) | BIT(FM_METRIC_MAE) | BIT(FM_METRIC_R2))
-#define OF_TWO (BIT(FM_METRIC_PRECISION) | BIT(FM_METRIC_RECALL) | BIT(FM_METRIC_F1))
+#define RANKED      (BIT(FM_METRIC_AUC) | BIT(FM_METRIC_PR_AUC))
+#define OF_NUMBERS  (BIT(FM_METRIC_MSE) | BIT(FM_METRIC_MAE) | BIT(FM_METRIC_R2))
+#define OF_TWO      (BIT(FM_METRIC_PRECISION) | BIT(FM_METRIC_RECALL) | BIT(FM_METRIC_F1))
 #define COUNTED                                                                                              \
-    (BIT(FM_METRIC_ACCURACY) | BIT(FM_METRIC_BALANCED_ACCURACY) | BIT(FM_METRIC_MACRO_F1) | BIT(FM_METRIC_MCC))
+    (BIT(FM_METRIC_ACCURACY) | BIT(FM_METRIC_BALANCED_ACCURACY) | BIT(FM_METRIC_MACRO_F1) |                  \
+     BIT(FM_METRIC_MCC))
+
+int64_t fm_metrics_classes(const struct fm_dataset *data)
+{
+    return data->distribution ? data->target_width : data->nclasses;
+}
 
 uint32_t fm_metrics_fitting(int64_t nclasses)
 {
@@ -51,7 +57,13 @@ static bool next_example(const struct source *s, struct walk *w, int64_t *exampl
 
 static uint32_t class_of(const struct source *s, int64_t example)
 {
-    return s->view ? fm_packed_get(&s->view->classes, example) : s->classes[example];
+    if (!s->view) return s->classes[example];
+    if (!s->view->data->distribution) return fm_packed_get(&s->view->classes, example);
+    const float *shares = s->view->values + example * s->target_width;
+    uint32_t best = 0;
+    for (int64_t c = 1; c < s->target_width; c++)
+        if (shares[c] > shares[best]) best = (uint32_t)c;
+    return best;
 }
 
 /* What decides between this class and the rest. Two logits decide by their difference. */
@@ -148,7 +160,8 @@ static void rank_class(const struct source *s, int64_t c, struct fm_ranking *ran
     }
 }
 
-static int from_ranking(const struct source *s, uint32_t wanted, struct fm_measured *out, struct fm_error *err)
+static int from_ranking(const struct source *s, uint32_t wanted, struct fm_measured *out,
+                        struct fm_error *err)
 {
     int64_t first = s->nclasses == 2 ? 1 : 0, count = s->nclasses == 2 ? 1 : s->nclasses;
     double auc = 0, precision = 0;
@@ -168,14 +181,14 @@ static int from_ranking(const struct source *s, uint32_t wanted, struct fm_measu
 
 static double target_of(const struct source *s, int64_t example, int64_t output)
 {
-    /* A distribution over two classes is scored by its second class alone. */
-    int64_t column = s->width < s->target_width ? s->target_width - 1 : output;
     const float *values = s->view ? s->view->values : s->targets;
-    return values[example * s->target_width + column];
+    return values[example * s->target_width + output];
 }
 
-/* Sums of one output over the part: of squared and absolute errors, and of the target's deviations squared. */
-static void sum_output(const struct source *s, int64_t output, double *squares, double *absolutes, double *spread)
+/* Sums of one output over the part: of squared and absolute errors, and of the target's deviations squared.
+ */
+static void sum_output(const struct source *s, int64_t output, double *squares, double *absolutes,
+                       double *spread)
 {
     struct walk w = {0};
     int64_t example, i = 0;
@@ -222,7 +235,7 @@ int fm_metrics_measure(const struct fm_metrics_input *in, struct fm_measured *ou
                        .part = in->part,
                        .scores = in->scores,
                        .n = in->part->count,
-                       .nclasses = view->data->nclasses,
+                       .nclasses = fm_metrics_classes(view->data),
                        .width = in->width,
                        .target_width = view->width};
     uint32_t wanted = in->wanted & fm_metrics_fitting(s.nclasses);
@@ -253,8 +266,8 @@ static int64_t predicted(const struct source *s, int64_t i)
     return best;
 }
 
-static int pooled_classes(const struct source *s, uint32_t wanted, struct fm_measured *out, int64_t *confusion,
-                          struct fm_error *err)
+static int pooled_classes(const struct source *s, uint32_t wanted, struct fm_measured *out,
+                          int64_t *confusion, struct fm_error *err)
 {
     int64_t k = s->nclasses, cells, *counts = confusion;
     if (!fm_multiply(k, k, &cells)) return fm_fail_memory(err);
@@ -268,12 +281,17 @@ static int pooled_classes(const struct source *s, uint32_t wanted, struct fm_mea
     return known && wanted & RANKED ? from_ranking(s, wanted, out, err) : 0;
 }
 
-int fm_metrics_pooled(const uint32_t *classes, const float *targets, const float *scores, int64_t n, int64_t nclasses,
-                      int64_t width, uint32_t wanted, struct fm_measured *out, int64_t *confusion,
-                      struct fm_error *err)
+int fm_metrics_pooled(const uint32_t *classes, const float *targets, const float *scores, int64_t n,
+                      int64_t nclasses, int64_t width, uint32_t wanted, struct fm_measured *out,
+                      int64_t *confusion, struct fm_error *err)
 {
-    struct source s = {.classes = classes, .targets = targets, .scores = scores, .n = n, .nclasses = nclasses,
-                       .width = width, .target_width = width};
+    struct source s = {.classes = classes,
+                       .targets = targets,
+                       .scores = scores,
+                       .n = n,
+                       .nclasses = nclasses,
+                       .width = width,
+                       .target_width = width};
     wanted &= fm_metrics_fitting(nclasses);
     clear(out);
     if (n == 0) return 0;

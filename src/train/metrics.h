@@ -16,7 +16,9 @@ struct fm_measured {
     double value[FM_METRICS];      /* NaN where undefined or not asked for; the loss is always there */
 };
 
-/* Bits (1 << enum fm_metric) that fit the target at all: nclasses 0 = numbers. Loss always fits. */
+/* How many classes metrics see: the target's, the outputs of a distribution (its argmax is the class), 0 = numbers. */
+int64_t fm_metrics_classes(const struct fm_dataset *data);
+/* Bits (1 << enum fm_metric) that fit the target at all: nclasses as above. Loss always fits. */
 uint32_t fm_metrics_fitting(int64_t nclasses);
 /* Bits of those that need the scores: auc, pr_auc, r2. */
 uint32_t fm_metrics_of_scores(void);
@@ -25,7 +27,7 @@ struct fm_metrics_input {
     const struct fm_view *view;
     const struct fm_indexset *part;
     double loss;
-    const int64_t *confusion;      /* [K][K] true x predicted, K = nclasses; NULL for numbers */
+    const int64_t *confusion;      /* [K][K] true x predicted, K = fm_metrics_classes; NULL for numbers */
     const float *scores;           /* [part->count][width]; needed for auc, pr_auc, r2; not changed */
     int64_t width;                 /* 1: second class's score (two classes), or a number; K otherwise (two logits rank
                                       by their difference) */

@@ -1,6 +1,7 @@
-/* Early stopping: Keras's callback (Keras 3.15: restores at the end whether or not the stop fired; the first value is
- * an improvement) and Prechelt's GL, PQ and UP (1998), both as semantics.md 4.3 and 4.4 write them down. Where they
- * leave a value that is not finite open, it is as bad as can be: it never improves and exceeds every finite one. */
+/* Early stopping: Keras's callback (Keras 3.15: restores at the end whether or not the stop fired; the first
+ * value is an improvement) and Prechelt's GL, PQ and UP (1998), both as semantics.md 4.3 and 4.4 write them
+ * down. Where they leave a value that is not finite open, it is as bad as can be: it never improves and
+ * exceeds every finite one. */
 #include "train/stopping.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ bool fm_stopping_restores(const struct fm_stopping *s)
     return s->config->early_stopping.rule != FM_STOP_KERAS || s->config->early_stopping.restore_best_weights;
 }
 
-/* Better than `reference` by more than min_delta; a missing reference (NaN) is beaten by every finite value. */
+/* Better than `reference` by more than min_delta; a missing reference (NaN) is beaten by every finite value.
+ */
 static bool keras_better(const struct fm_stopping *s, double value, double reference)
 {
     double delta = fabs(s->config->early_stopping.min_delta);
@@ -47,7 +49,8 @@ static struct fm_verdict keras_epoch(struct fm_stopping *s, double value)
         s->best = value;
         s->best_epoch = s->epoch;
         verdict.improved = true;
-        if (!s->config->early_stopping.has_baseline || keras_better(s, value, s->config->early_stopping.baseline))
+        if (!s->config->early_stopping.has_baseline ||
+            keras_better(s, value, s->config->early_stopping.baseline))
             s->wait = 0;
         return verdict;
     }
