@@ -93,6 +93,8 @@ int fm_dataset_load(struct fm_dataset *data, const struct fm_data_config *config
                     const struct fm_dataset_needs *needs, struct fm_notes *notes, struct fm_error *err);
 void fm_dataset_fini(struct fm_dataset *data);
 
+/* Fills everything of a stamp but its path, reading the file for its hash. */
+int fm_stamp_read(struct fm_file_stamp *stamp, struct fm_error *err);
 /* Compares the stamps on record with the files as they are now: 1 = unchanged (size, time and inode agree, or the
  * content's hash does), 0 = changed (`which` says what, may be NULL), negative on error. Reads a file only if its
  * size agrees and its time or inode does not. */

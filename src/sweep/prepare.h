@@ -18,6 +18,7 @@ struct fm_planned {
     int64_t number;                /* from 1 */
     int64_t view, split;           /* indices into the resident views and splits */
     int64_t network;               /* index into networks, -1 when invalid */
+    double *rates;                 /* dropout rates of this trial, [program->nrates]; owned */
     char reason[512];              /* why it is invalid */
     char reason_code[16];          /* "shape", "device" */
 };
@@ -40,9 +41,13 @@ struct fm_prepared {
     struct fm_notes notes;
     bool has_data;
     int64_t longest_length;        /* over the whole space: decides examples and folds; 0 = arrays cut beforehand */
+    int64_t shortest_length;
     uint64_t space_hash;           /* of everything that decides which trials there are */
     uint64_t fingerprint;          /* of everything else in the file that results depend on */
     char *fingerprint_text;        /* the same as JSON, to explain what changed */
+    uint64_t data_hash;            /* of series and folds; 0 before the data are read */
+    struct fm_file_stamp *stamps;  /* data files and, last, the fold file if there is one; paths borrowed */
+    int64_t nstamps;
 };
 
 /* The part that needs no data: hashes of the file, the longest window. */
