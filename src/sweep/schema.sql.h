@@ -16,6 +16,13 @@
     "val_precision REAL, val_recall REAL, val_f1 REAL, val_macro_f1 REAL, val_mcc REAL, val_mse REAL, " \
     "val_mae REAL, val_r2 REAL"
 
+#define FM_METRIC_NAMES \
+    "inner_loss, inner_accuracy, inner_balanced_accuracy, inner_auc, inner_pr_auc, inner_precision, inner_recall, " \
+    "inner_f1, inner_macro_f1, inner_mcc, inner_mse, inner_mae, inner_r2, val_loss, val_accuracy, " \
+    "val_balanced_accuracy, val_auc, val_pr_auc, val_precision, val_recall, val_f1, val_macro_f1, val_mcc, val_mse, " \
+    "val_mae, val_r2"
+#define FM_METRIC_MARKS "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
+
 #define FM_SCHEMA \
     /* One row. metric is "val_auc"; maximize 0 or 1; finished 1 when nothing listed is left to do. */ \
     "CREATE TABLE sweep(id INTEGER PRIMARY KEY CHECK(id = 1), name TEXT NOT NULL, description TEXT, tags TEXT, " \
@@ -24,8 +31,9 @@
     " target TEXT NOT NULL, classes TEXT, examples INTEGER NOT NULL, records INTEGER NOT NULL, device TEXT, numbers TEXT, " \
     " watched TEXT NOT NULL, keep_trials INTEGER NOT NULL, keep_predictions INTEGER NOT NULL, " \
     " keep_weights INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, clean INTEGER NOT NULL DEFAULT 0) STRICT;" \
-    "CREATE TABLE file(path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, " \
-    " hash INTEGER NOT NULL) STRICT;" \
+    /* In reading order; the fold file of a predefined split stands last. */ \
+    "CREATE TABLE file(number INTEGER PRIMARY KEY, path TEXT NOT NULL, size INTEGER NOT NULL, " \
+    " mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, hash INTEGER NOT NULL) STRICT;" \
     "CREATE TABLE view(length INTEGER PRIMARY KEY, longest INTEGER NOT NULL, class_counts TEXT) STRICT;" \
     /* One row a fold of each seed of the splits; counts as in plan. */ \
     "CREATE TABLE fold(seed INTEGER NOT NULL, repeat INTEGER NOT NULL, fold INTEGER NOT NULL, name TEXT, " \
@@ -46,8 +54,10 @@
     "CREATE TABLE epoch(trial INTEGER NOT NULL, repeat INTEGER NOT NULL, fold INTEGER NOT NULL, epoch INTEGER NOT NULL, " \
     " attempt INTEGER NOT NULL, loss REAL, learning_rate REAL, best INTEGER NOT NULL, " FM_METRIC_COLUMNS ", " \
     " PRIMARY KEY(trial, repeat, fold, epoch)) STRICT, WITHOUT ROWID;" \
+    /* epoch: completed epochs in it; events: how many events had happened. */ \
     "CREATE TABLE checkpoint(trial INTEGER NOT NULL, repeat INTEGER NOT NULL, fold INTEGER NOT NULL, " \
-    " attempt INTEGER NOT NULL, epoch INTEGER NOT NULL, saved REAL NOT NULL, blob BLOB NOT NULL, " \
+    " attempt INTEGER NOT NULL, epoch INTEGER NOT NULL, events INTEGER NOT NULL, saved REAL NOT NULL, " \
+    " blob BLOB NOT NULL, " \
     " PRIMARY KEY(trial, repeat, fold)) STRICT;" \
     /* kind: nan, skip, rollback, memory, note. epoch, step: -1 = unknown. */ \
     "CREATE TABLE event(trial INTEGER NOT NULL, repeat INTEGER NOT NULL, fold INTEGER NOT NULL, number INTEGER NOT NULL, " \

@@ -1,0 +1,242 @@
+/* Opening, locking, grouping of writes, closing. Invariants 1, 3 and 5 of journal.h live here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "sweep/journal_private.h"
+
+#define GROUP_SECONDS 0.2
+#define SYNC_SECONDS  5.0
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double fm_monotonic(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double fm_wall_clock(void)
+{
+    return seconds_of(CLOCK_REALTIME);
+}
+
+static int join(char **out, const char *a, const char *b, struct fm_error *err)
+{
+    struct fm_text text = {0};
+    fm_text_add(&text, "%s%s", a, b);
+    if (text.failed) return fm_text_fini(&text), fm_fail_memory(err);
+    *out = text.data;
+    return 0;
+}
+
+/* The lock stands beside the journal: closing any second descriptor of the database itself would drop SQLite's own
+ * locks. The file stays behind on purpose; removing it would let two processes lock two different files. */
+static int take_lock(struct fm_journal *journal, struct fm_error *err)
+{
+    char *path = NULL;
+    int rc = join(&path, journal->path, ".lock", err);
+    if (rc) return rc;
+    journal->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (journal->lock < 0) {
+        rc = fm_fail_errno(err, "open", path);
+    } else if (flock(journal->lock, LOCK_EX | LOCK_NB)) {
+        char owner[32] = "";
+        ssize_t got = errno == EWOULDBLOCK ? pread(journal->lock, owner, sizeof owner - 1, 0) : 0;
+        owner[got > 0 ? strspn(owner, "0123456789") : 0] = '\0';
+        rc = errno == EWOULDBLOCK || got >= 0
+                 ? fm_fail(err, FM_EBUSY, "another foldmill%s%s works on %s; call again when it is done",
+                           owner[0] ? ", process " : "", owner, journal->path)
+                 : fm_fail_errno(err, "lock", path);
+    } else {
+        char owner[32];
+        int size = snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
+        /* Only a courtesy for the message above: the lock holds without it, on a full disk too. */
+        if (ftruncate(journal->lock, 0) || pwrite(journal->lock, owner, (size_t)size, 0) != size) errno = 0;
+    }
+    fm_free(path);
+    return rc;
+}
+
+/* WAL needs shared memory, which network file systems do not have. */
+static bool on_network(const char *path)
+{
+    static const long types[] = {0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0x01021997, 0x65735546, 0x0bd00bd0, 0x47504653};
+    struct statfs fs;
+    if (statfs(path, &fs)) return false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if ((long)(fs.f_type & 0xffffffff) == types[i]) return true;
+    return false;
+}
+
+static int move_away(const char *path, struct fm_notes *notes, struct fm_error *err)
+{
+    struct stat st;
+    if (stat(path, &st)) return errno == ENOENT ? 0 : fm_fail_errno(err, "look at", path);
+    size_t stem = strlen(path);
+    if (stem > 3 && !strcmp(path + stem - 3, ".db")) stem -= 3;
+    for (int n = 1; n < 10000; n++) {
+        struct fm_text old = {0};
+        fm_text_add(&old, "%.*s.old-%d.db", (int)stem, path, n);
+        if (old.failed) return fm_text_fini(&old), fm_fail_memory(err);
+        if (stat(old.data, &st) == 0) {
+            fm_text_fini(&old);
+            continue;
+        }
+        int rc = rename(path, old.data) ? fm_fail_errno(err, "rename", path) : 0;
+        /* A journal that was not closed has its newest rows in the log beside it: they move together. */
+        static const char *const sides[] = {"-wal", "-shm", "-journal"};
+        for (size_t i = 0; !rc && i < 3; i++) {
+            char *from = NULL, *to = NULL;
+            rc = join(&from, path, sides[i], err);
+            if (!rc) rc = join(&to, old.data, sides[i], err);
+            if (!rc && rename(from, to) && errno != ENOENT) rc = fm_fail_errno(err, "rename", from);
+            fm_free(from);
+            fm_free(to);
+        }
+        if (!rc) fm_note(notes, FM_NOTE, "the old journal is now %s", old.data);
+        fm_text_fini(&old);
+        return rc;
+    }
+    return fm_fail(err, FM_EIO, "too many old journals beside %s: remove some", path);
+}
+
+static int set_modes(struct fm_journal *journal, struct fm_notes *notes, struct fm_error *err)
+{
+    journal->wal = !on_network(journal->path);
+    int rc = fm_sql_script(&journal->sql, "PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY;", err);
+    if (rc) return rc;
+    if (journal->wal) return fm_sql_script(&journal->sql, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
+    fm_note(notes, FM_NOTE, "%s lies on a network file system: the journal is written there in a slower, safe way",
+            journal->path);
+    return fm_sql_script(&journal->sql, "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=EXTRA;", err);
+}
+
+/* After a kill the file is sound (that is what SQLite is for), but a machine that crashed may have lied about syncs. */
+static int check_after_crash(struct fm_journal *journal, struct fm_error *err)
+{
+    int64_t clean = 1;
+    int rc = fm_sql_integer(&journal->sql, "SELECT clean FROM sweep", 1, &clean, err, "");
+    if (rc || clean) return rc;
+    sqlite3_stmt *check = NULL;
+    rc = fm_sql_query(&journal->sql, &check, "PRAGMA integrity_check(1)", err, "");
+    if (rc) return rc;
+    rc = fm_sql_step(&journal->sql, check, err);
+    if (rc <= 0) return rc;
+    const char *text = (const char *)sqlite3_column_text(check, 0);
+    rc = text && !strcmp(text, "ok")
+             ? 0
+             : fm_fail(err, FM_EIO, "%s is damaged (%s). Keep a copy if you need it, then start over with --fresh",
+                       journal->path, text ? text : "?");
+    sqlite3_reset(check);
+    return rc;
+}
+
+static int open_database(struct fm_journal *journal, struct fm_notes *notes, struct fm_error *err)
+{
+    struct stat st;
+    if (!stat(journal->path, &st) && !S_ISREG(st.st_mode))
+        return fm_fail(err, FM_EFILE, "%s is not a file: give another journal with --journal", journal->path);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(journal->path, &journal->sql.db, flags, NULL) != SQLITE_OK)
+        return fm_sql_fail(&journal->sql, err, "open");
+    sqlite3_busy_timeout(journal->sql.db, 5000);
+    int rc = set_modes(journal, notes, err);
+    if (!rc) rc = fm_journal_schema(journal, err);
+    if (!rc) rc = check_after_crash(journal, err);
+    return rc;
+}
+
+static void dispose(struct fm_journal *journal)
+{
+    fm_sql_fini(&journal->sql);
+    sqlite3_close(journal->sql.db);
+    if (journal->lock >= 0) close(journal->lock);
+    fm_free(journal->path);
+    fm_free(journal);
+}
+
+int fm_journal_open(struct fm_journal **out, const char *path, bool fresh, struct fm_notes *notes,
+                    struct fm_error *err)
+{
+    *out = NULL;
+    struct fm_journal *journal = fm_calloc(1, sizeof *journal);
+    if (!journal) return fm_fail_memory(err);
+    journal->lock = -1;
+    journal->path = fm_strdup(path);
+    journal->sql.path = journal->path;
+    journal->last_sync = fm_monotonic();
+    int rc = journal->path ? take_lock(journal, err) : fm_fail_memory(err);
+    if (!rc && fresh) rc = move_away(path, notes, err);
+    if (!rc) rc = open_database(journal, notes, err);
+    if (rc) {
+        dispose(journal);
+        return rc;
+    }
+    *out = journal;
+    return 0;
+}
+
+const char *fm_journal_path(const struct fm_journal *journal)
+{
+    return journal->path;
+}
+
+int fm_journal_group(struct fm_journal *journal, struct fm_error *err)
+{
+    if (journal->in_group) return 0;
+    double now = fm_monotonic();
+    if (journal->wal) {
+        bool full = now - journal->last_sync >= SYNC_SECONDS;
+        int rc = fm_sql_script(&journal->sql, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
+        if (rc) return rc;
+        if (full) journal->last_sync = now;
+    }
+    int rc = fm_sql_run(&journal->sql, "BEGIN IMMEDIATE", err, "");
+    if (rc) return rc;
+    journal->in_group = true;
+    journal->group_began = now;
+    return 0;
+}
+
+int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err)
+{
+    if (!journal->in_group || (!now && fm_monotonic() - journal->group_began < GROUP_SECONDS)) return 0;
+    journal->in_group = false;
+    int rc = fm_sql_run(&journal->sql, "COMMIT", err, "");
+    /* A group that cannot be written is given up whole; what was committed before stays. */
+    if (rc && !sqlite3_get_autocommit(journal->sql.db)) sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+int fm_journal_close(struct fm_journal *journal, struct fm_error *err)
+{
+    if (!journal) return 0;
+    struct fm_error own = {0};
+    bool failed = err && err->code;
+    int rc = 0;
+    if (failed && journal->in_group && sqlite3_get_autocommit(journal->sql.db)) journal->in_group = false;
+    if (!failed) {
+        rc = fm_journal_group(journal, &own);
+        if (!rc) rc = fm_sql_run(&journal->sql, "UPDATE sweep SET clean = 1, updated = ?", &own, "d", fm_wall_clock());
+    }
+    int committed = fm_journal_commit(journal, true, &own);
+    if (!rc) rc = committed;
+    if (!rc && !failed && journal->wal) rc = fm_sql_script(&journal->sql, "PRAGMA wal_checkpoint(TRUNCATE)", &own);
+    if (rc && err && !err->code) *err = own;
+    dispose(journal);
+    return rc;
+}
