@@ -55,15 +55,19 @@ static bool next_example(const struct source *s, struct walk *w, int64_t *exampl
     return w->i++ < s->n;
 }
 
-static uint32_t class_of(const struct source *s, int64_t example)
+uint32_t fm_metrics_class(const struct fm_view *view, int64_t example)
 {
-    if (!s->view) return s->classes[example];
-    if (!s->view->data->distribution) return fm_packed_get(&s->view->classes, example);
-    const float *shares = s->view->values + example * s->target_width;
+    if (!view->data->distribution) return fm_packed_get(&view->classes, example);
+    const float *shares = view->values + example * view->width;
     uint32_t best = 0;
-    for (int64_t c = 1; c < s->target_width; c++)
+    for (int64_t c = 1; c < view->width; c++)
         if (shares[c] > shares[best]) best = (uint32_t)c;
     return best;
+}
+
+static uint32_t class_of(const struct source *s, int64_t example)
+{
+    return s->view ? fm_metrics_class(s->view, example) : s->classes[example];
 }
 
 /* What decides between this class and the rest. Two logits decide by their difference. */

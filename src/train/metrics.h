@@ -18,6 +18,8 @@ struct fm_measured {
 
 /* How many classes metrics see: the target's, the outputs of a distribution (its argmax is the class), 0 = numbers. */
 int64_t fm_metrics_classes(const struct fm_dataset *data);
+/* An example's class as metrics see it; the target is not numbers. */
+uint32_t fm_metrics_class(const struct fm_view *view, int64_t example);
 /* Bits (1 << enum fm_metric) that fit the target at all: nclasses as above. Loss always fits. */
 uint32_t fm_metrics_fitting(int64_t nclasses);
 /* Bits of those that need the scores: auc, pr_auc, r2. */
