@@ -43,8 +43,9 @@ static int join(char **out, const char *a, const char *b, struct fm_error *err)
     return 0;
 }
 
-/* The lock stands beside the journal: closing any second descriptor of the database itself would drop SQLite's own
- * locks. The file stays behind on purpose; removing it would let two processes lock two different files. */
+/* The lock stands beside the journal: closing any second descriptor of the database itself would drop
+ * SQLite's own locks. The file stays behind on purpose; removing it would let two processes lock two
+ * different files. */
 static int take_lock(struct fm_journal *journal, struct fm_error *err)
 {
     char *path = NULL;
@@ -74,7 +75,8 @@ static int take_lock(struct fm_journal *journal, struct fm_error *err)
 /* WAL needs shared memory, which network file systems do not have. */
 static bool on_network(const char *path)
 {
-    static const long types[] = {0x6969, 0x517b, 0xfe534d42, 0xff534d42, 0x01021997, 0x65735546, 0x0bd00bd0, 0x47504653};
+    static const long types[] = {0x6969,     0x517b,     0xfe534d42, 0xff534d42,
+                                 0x01021997, 0x65735546, 0x0bd00bd0, 0x47504653};
     struct statfs fs;
     if (statfs(path, &fs)) return false;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -119,13 +121,16 @@ static int set_modes(struct fm_journal *journal, struct fm_notes *notes, struct 
     journal->wal = !on_network(journal->path);
     int rc = fm_sql_script(&journal->sql, "PRAGMA foreign_keys=OFF; PRAGMA temp_store=MEMORY;", err);
     if (rc) return rc;
-    if (journal->wal) return fm_sql_script(&journal->sql, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
-    fm_note(notes, FM_NOTE, "%s lies on a network file system: the journal is written there in a slower, safe way",
+    if (journal->wal)
+        return fm_sql_script(&journal->sql, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", err);
+    fm_note(notes, FM_NOTE,
+            "%s lies on a network file system: the journal is written there in a slower, safe way",
             journal->path);
     return fm_sql_script(&journal->sql, "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=EXTRA;", err);
 }
 
-/* After a kill the file is sound (that is what SQLite is for), but a machine that crashed may have lied about syncs. */
+/* After a kill the file is sound (that is what SQLite is for), but a machine that crashed may have lied about
+ * syncs. */
 static int check_after_crash(struct fm_journal *journal, struct fm_error *err)
 {
     int64_t clean = 1;
@@ -139,7 +144,8 @@ static int check_after_crash(struct fm_journal *journal, struct fm_error *err)
     const char *text = (const char *)sqlite3_column_text(check, 0);
     rc = text && !strcmp(text, "ok")
              ? 0
-             : fm_fail(err, FM_EIO, "%s is damaged (%s). Keep a copy if you need it, then start over with --fresh",
+             : fm_fail(err, FM_EIO,
+                       "%s is damaged (%s). Keep a copy if you need it, then start over with --fresh",
                        journal->path, text ? text : "?");
     sqlite3_reset(check);
     return rc;
@@ -201,7 +207,8 @@ int fm_journal_group(struct fm_journal *journal, struct fm_error *err)
     double now = fm_monotonic();
     if (journal->wal) {
         bool full = now - journal->last_sync >= SYNC_SECONDS;
-        int rc = fm_sql_script(&journal->sql, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
+        int rc =
+            fm_sql_script(&journal->sql, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
         if (rc) return rc;
         if (full) journal->last_sync = now;
     }
@@ -218,7 +225,8 @@ int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err
     journal->in_group = false;
     int rc = fm_sql_run(&journal->sql, "COMMIT", err, "");
     /* A group that cannot be written is given up whole; what was committed before stays. */
-    if (rc && !sqlite3_get_autocommit(journal->sql.db)) sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
+    if (rc && !sqlite3_get_autocommit(journal->sql.db))
+        sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
 
@@ -231,11 +239,14 @@ int fm_journal_close(struct fm_journal *journal, struct fm_error *err)
     if (failed && journal->in_group && sqlite3_get_autocommit(journal->sql.db)) journal->in_group = false;
     if (!failed) {
         rc = fm_journal_group(journal, &own);
-        if (!rc) rc = fm_sql_run(&journal->sql, "UPDATE sweep SET clean = 1, updated = ?", &own, "d", fm_wall_clock());
+        if (!rc)
+            rc = fm_sql_run(&journal->sql, "UPDATE sweep SET clean = 1, updated = ?", &own, "d",
+                            fm_wall_clock());
     }
     int committed = fm_journal_commit(journal, true, &own);
     if (!rc) rc = committed;
-    if (!rc && !failed && journal->wal) rc = fm_sql_script(&journal->sql, "PRAGMA wal_checkpoint(TRUNCATE)", &own);
+    if (!rc && !failed && journal->wal)
+        rc = fm_sql_script(&journal->sql, "PRAGMA wal_checkpoint(TRUNCATE)", &own);
     if (rc && err && !err->code) *err = own;
     dispose(journal);
     return rc;

@@ -1,23 +1,24 @@
 /* The journal: one SQLite file in which everything that happened is written.
  *
  * Invariants
- *  1. Exactly one process writes: it holds a lock on <journal>.lock for as long as the journal is open. A second one is
- *     told so (FM_EBUSY). Readers open read-only (report/), and never checkpoint.
- *  2. Every write is idempotent (primary key + upsert) and is fenced by (run, attempt): rows of an earlier attempt are
- *     gone when an attempt starts over, and an update that names an old attempt changes nothing.
- *  3. Writes are grouped: a transaction is committed at most 200 ms after its first write, at the end, and before
- *     anything irreversible; a full sync every 5 s and at the end. A killed process loses at most the open group, which
- *     is run again with the same bits.
+ *  1. Exactly one process writes: it holds a lock on <journal>.lock for as long as the journal is open. A
+ * second one is told so (FM_EBUSY). Readers open read-only (report/), and never checkpoint.
+ *  2. Every write is idempotent (primary key + upsert) and is fenced by (run, attempt): rows of an earlier
+ * attempt are gone when an attempt starts over, and an update that names an old attempt changes nothing.
+ *  3. Writes are grouped: a transaction is committed at most 200 ms after its first write, at the end, and
+ * before anything irreversible; a full sync every 5 s and at the end. A killed process loses at most the open
+ * group, which is run again with the same bits.
  *  4. A run's epochs beyond its checkpoint are removed when it resumes.
- *  5. user_version is the schema's number; older schemas are migrated inside one transaction, newer ones refused.
- *     application_id is "FMIL".
+ *  5. user_version is the schema's number; older schemas are migrated inside one transaction, newer ones
+ * refused. application_id is "FMIL".
  *
  * States of a run, and the function for each arrow:
  *   pending --fm_journal_run_start--> running --fm_journal_run_end--> completed | failed
- *   running --(process dies or stops)--> running --fm_journal_run_start--> running, attempt + 1, from its checkpoint
+ *   running --(process dies or stops)--> running --fm_journal_run_start--> running, attempt + 1, from its
+ * checkpoint
  *
- * The schema stands in sweep/schema.sql.h and is explained in DESIGN.md. Times are seconds since 1970 as doubles, given
- * by the caller's clock.
+ * The schema stands in sweep/schema.sql.h and is explained in DESIGN.md. Times are seconds since 1970 as
+ * doubles, given by the caller's clock.
  */
 #ifndef FM_SWEEP_JOURNAL_H
 #define FM_SWEEP_JOURNAL_H
@@ -28,13 +29,14 @@
 struct fm_journal;
 
 enum fm_journal_state {
-    FM_JOURNAL_NEW,                /* nothing in it yet */
-    FM_JOURNAL_SAME,               /* same file contents and data */
-    FM_JOURNAL_CHANGED             /* `why` says what changed: only --fresh can go on */
+    FM_JOURNAL_NEW,    /* nothing in it yet */
+    FM_JOURNAL_SAME,   /* same file contents and data */
+    FM_JOURNAL_CHANGED /* `why` says what changed: only --fresh can go on */
 };
 
-/* Opens or creates, takes the lock, migrates, checks integrity after an unclean stop. Network file systems get
- * journal_mode=TRUNCATE and a note. `fresh`: an existing journal is first renamed to <stem>.old-<n>.db. */
+/* Opens or creates, takes the lock, migrates, checks integrity after an unclean stop. Network file systems
+ * get journal_mode=TRUNCATE and a note. `fresh`: an existing journal is first renamed to <stem>.old-<n>.db.
+ */
 int fm_journal_open(struct fm_journal **journal, const char *path, bool fresh, struct fm_notes *notes,
                     struct fm_error *err);
 /* Commits, syncs, marks a clean stop. `err` gets the first failure; the journal is freed in any case. */
@@ -44,13 +46,15 @@ const char *fm_journal_path(const struct fm_journal *journal);
 /* Compares fingerprint and data (stamps first, hash if they differ) with what is on record. */
 int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, enum fm_journal_state *state,
                        char *why, size_t why_size, struct fm_error *err);
-/* True when every listed run is over, the space is the same and nothing is left to do: a run answers at once. */
-int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p, bool *finished, struct fm_error *err);
+/* True when every listed run is over, the space is the same and nothing is left to do: a run answers at once.
+ */
+int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p, bool *finished,
+                        struct fm_error *err);
 
-/* Writes the sweep, the files, the views, folds and trials; gives trials the numbers they had, new ones the next; marks
- * which are listed; adds missing run rows. In one transaction. */
-int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const char *device, const char *numbers,
-                     struct fm_error *err);
+/* Writes the sweep, the files, the views, folds and trials; gives trials the numbers they had, new ones the
+ * next; marks which are listed; adds missing run rows. In one transaction. */
+int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const char *device,
+                     const char *numbers, struct fm_error *err);
 
 /* What is on record of one run. */
 struct fm_recorded {
@@ -60,16 +64,18 @@ struct fm_recorded {
     uint64_t plan_hash;
     bool has_checkpoint;
 };
-int fm_journal_run(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold, struct fm_recorded *out,
-                   struct fm_error *err);
+int fm_journal_run(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                   struct fm_recorded *out, struct fm_error *err);
 
-/* Starts an attempt: `resume` keeps the epochs and events up to the checkpoint, else everything of earlier attempts is
- * removed. Gives the attempt's number. */
-int fm_journal_run_start(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold, const char *numbers,
-                         uint64_t plan_hash, bool resume, int64_t *attempt, struct fm_error *err);
+/* Starts an attempt: `resume` keeps the epochs and events up to the checkpoint, else everything of earlier
+ * attempts is removed. Gives the attempt's number. */
+int fm_journal_run_start(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                         const char *numbers, uint64_t plan_hash, bool resume, int64_t *attempt,
+                         struct fm_error *err);
 /* The checkpoint and the epochs up to it; caller frees both (fm_text_fini, fm_free). */
 int fm_journal_checkpoint(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
-                          struct fm_text *blob, struct fm_epoch **history, int64_t *nhistory, struct fm_error *err);
+                          struct fm_text *blob, struct fm_epoch **history, int64_t *nhistory,
+                          struct fm_error *err);
 
 /* Which attempt of which run a write belongs to. */
 struct fm_fence {
@@ -82,13 +88,20 @@ int fm_journal_event(struct fm_journal *journal, const struct fm_fence *fence, c
 int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, int64_t epoch, const void *blob,
                     size_t size, struct fm_error *err);
 /* The result, scores and weights included (scores as rows of at most 64 MiB); removes the checkpoint. */
-int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence, const struct fm_run_result *result,
-                       int64_t score_width, int64_t weight_count, double seconds, struct fm_error *err);
+int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
+                       const struct fm_run_result *result, int64_t classes, int64_t score_width,
+                       int64_t weight_count, double seconds, struct fm_error *err);
 
-/* Pooled out-of-fold measures of a trial whose runs are all completed; then drops the scores and weights that `keep`
- * does not ask for (those of trials that are not among the best). */
-int fm_journal_trial_end(struct fm_journal *journal, const struct fm_prepared *p, const struct fm_planned *trial,
-                         struct fm_error *err);
+/* Whether no run of the trial is left to do. */
+int fm_journal_trial_over(struct fm_journal *journal, int64_t trial, bool *over, struct fm_error *err);
+
+/* Pooled out-of-fold measures of a trial whose runs are all completed; then drops the scores and weights that
+ * `keep` does not ask for (those of trials that are not among the best). */
+/* The next trial (number > after) whose runs are all completed but whose pooled measures are not on record, 0
+ * = none: a process was killed between the two. */
+int fm_journal_unpooled(struct fm_journal *journal, int64_t after, int64_t *trial, struct fm_error *err);
+int fm_journal_trial_end(struct fm_journal *journal, const struct fm_prepared *p,
+                         const struct fm_planned *trial, struct fm_error *err);
 int fm_journal_transfers(struct fm_journal *journal, const char *device, const struct fm_transfers *transfers,
                          struct fm_error *err);
 

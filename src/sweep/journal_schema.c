@@ -10,7 +10,8 @@ static int migrate(struct fm_journal *journal, int64_t version, struct fm_error 
 {
     int rc = fm_sql_script(&journal->sql, "BEGIN IMMEDIATE", err);
     if (rc) return rc;
-    for (; !rc && version < FM_SCHEMA_VERSION; version++) rc = fm_sql_script(&journal->sql, migrations[version], err);
+    for (; !rc && version < FM_SCHEMA_VERSION; version++)
+        rc = fm_sql_script(&journal->sql, migrations[version], err);
     char pragmas[96];
     snprintf(pragmas, sizeof pragmas, "PRAGMA user_version=%d; PRAGMA application_id=%d", FM_SCHEMA_VERSION,
              FM_APPLICATION_ID);
@@ -29,11 +30,13 @@ int fm_journal_schema(struct fm_journal *journal, struct fm_error *err)
     if (!rc) rc = fm_sql_integer(sql, "SELECT count(*) FROM sqlite_schema", 0, &tables, err, "");
     if (rc) return rc;
     if (tables && application != FM_APPLICATION_ID)
-        return fm_fail(err, FM_EFILE, "%s is a database of another program: give another journal with --journal",
+        return fm_fail(err, FM_EFILE,
+                       "%s is a database of another program: give another journal with --journal",
                        journal->path);
     if (version > FM_SCHEMA_VERSION)
-        return fm_fail(err, FM_EFILE,
-                       "%s was written by a newer Foldmill (schema %lld, this one knows %d): use that one, or --fresh",
-                       journal->path, (long long)version, FM_SCHEMA_VERSION);
+        return fm_fail(
+            err, FM_EFILE,
+            "%s was written by a newer Foldmill (schema %lld, this one knows %d): use that one, or --fresh",
+            journal->path, (long long)version, FM_SCHEMA_VERSION);
     return version < FM_SCHEMA_VERSION ? migrate(journal, version, err) : 0;
 }

@@ -20,7 +20,8 @@ int fm_prepare_load(struct fm_prepared *p, const struct fm_train_config *first, 
     struct fm_dataset_needs needs = {
         .numbers = reads_numbers(first->loss.kind),
         .distribution = first->loss.kind == FM_LOSS_CATEGORICAL_CROSSENTROPY,
-        .time = sweep->data.time && (split == FM_SPLIT_TIME_SERIES || (split == FM_SPLIT_HOLDOUT && !sweep->cv.shuffle)),
+        .time = sweep->data.time &&
+                (split == FM_SPLIT_TIME_SERIES || (split == FM_SPLIT_HOLDOUT && !sweep->cv.shuffle)),
         .fold_column = split == FM_SPLIT_PREDEFINED ? sweep->cv.column : NULL,
         .longest_window = p->longest_length,
     };
@@ -49,9 +50,10 @@ int fm_prepare_view(struct fm_prepared *p, int64_t length, int64_t *index, struc
     *index = p->nviews++;
     if (*index != p->longest && !fm_view_same_targets(&views[*index], &views[p->longest])) {
         views[*index].differs = true;
-        fm_note(&p->notes, FM_NOTE,
-                "targets of windows of %lld differ from those of %lld: folds are made by the longest window's",
-                (long long)length, (long long)views[p->longest].length);
+        fm_note(
+            &p->notes, FM_NOTE,
+            "targets of windows of %lld differ from those of %lld: folds are made by the longest window's",
+            (long long)length, (long long)views[p->longest].length);
     }
     return 0;
 }
@@ -63,17 +65,30 @@ int fm_prepare_split(struct fm_prepared *p, int64_t seed, int64_t *index, struct
     struct fm_split *splits = fm_realloc(p->splits, (size_t)p->nsplits + 1, sizeof *splits);
     if (!splits) return fm_fail_memory(err);
     p->splits = splits;
-    int rc = fm_split_init(&splits[p->nsplits], &p->sweep->cv, &p->sweep->data, &p->views[p->longest], seed, &p->notes,
-                           err);
+    int rc = fm_split_init(&splits[p->nsplits], &p->sweep->cv, &p->sweep->data, &p->views[p->longest], seed,
+                           &p->notes, err);
     if (rc) return rc;
     *index = p->nsplits++;
+    return 0;
+}
+
+/* The CSV of a predefined split, or NULL. */
+static int fold_file_path(const struct fm_sweep *sweep, char **path, struct fm_error *err)
+{
+    const struct fm_cv_config *cv = &sweep->cv;
+    *path = NULL;
+    if (cv->split != FM_SPLIT_PREDEFINED || !cv->file) return 0;
+    struct fm_text text = {0};
+    if (cv->file->text[0] != '/') fm_text_add(&text, "%s/", sweep->folder);
+    fm_text_add_string(&text, cv->file->text);
+    if (text.failed) return fm_text_fini(&text), fm_fail_memory(err);
+    *path = text.data;
     return 0;
 }
 
 /* The data's own stamps, and the fold file's, whose content decides the folds. */
 int fm_prepare_stamps(struct fm_prepared *p, struct fm_error *err)
 {
-    const struct fm_cv_config *cv = &p->sweep->cv;
     p->stamps = fm_calloc((size_t)p->data.nfiles + 1, sizeof *p->stamps);
     if (!p->stamps) return fm_fail_memory(err);
     for (int64_t i = 0; i < p->data.nfiles; i++) {
@@ -82,16 +97,28 @@ int fm_prepare_stamps(struct fm_prepared *p, struct fm_error *err)
         if (!p->stamps[i].path) return fm_fail_memory(err);
         p->nstamps++;
     }
-    if (cv->split != FM_SPLIT_PREDEFINED || !cv->file) return 0;
-    struct fm_text path = {0};
-    if (cv->file->text[0] == '/')
-        fm_text_add_string(&path, cv->file->text);
-    else
-        fm_text_add(&path, "%s/%s", p->sweep->folder, cv->file->text);
-    if (path.failed) return fm_text_fini(&path), fm_fail_memory(err);
-    struct fm_file_stamp *stamp = &p->stamps[p->nstamps++];
-    stamp->path = path.data;
+    struct fm_file_stamp *stamp = &p->stamps[p->nstamps];
+    int rc = fold_file_path(p->sweep, &stamp->path, err);
+    if (rc || !stamp->path) return rc;
+    p->nstamps++;
     return fm_stamp_read(stamp, err);
+}
+
+int fm_prepare_paths(const struct fm_prepared *p, char ***paths, int64_t *count, struct fm_error *err)
+{
+    int rc = fm_data_files(&p->sweep->data, paths, count, err);
+    if (rc) return rc;
+    char *folds = NULL;
+    rc = fold_file_path(p->sweep, &folds, err);
+    char **grown = rc || !folds ? NULL : fm_realloc(*paths, (size_t)*count + 1, sizeof **paths);
+    if (grown) {
+        *paths = grown;
+        grown[(*count)++] = folds;
+    } else if (folds) {
+        fm_free(folds);
+        rc = fm_fail_memory(err);
+    }
+    return rc;
 }
 
 /* The series and the fold file: with equal values and an equal fingerprint, results belong together. */

@@ -1,4 +1,5 @@
-/* What the sweep file alone tells: the hashes that the journal compares, and the longest window of the whole space. */
+/* What the sweep file alone tells: the hashes that the journal compares, and the longest window of the whole
+ * space. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -10,8 +11,8 @@
 /* Keys that say which trials there are. Extending them changes no earlier result. */
 static const char *const space_keys[] = {"method", "parameters", "trials", "run_cap", "seed", NULL};
 /* Keys that change no result at all. */
-static const char *const idle_keys[] = {"name",    "description", "tags",   "keep",
-                                        "program", "command",     "entity", "project", NULL};
+static const char *const idle_keys[] = {"name",    "description", "tags",    "keep", "program",
+                                        "command", "entity",      "project", NULL};
 
 static bool listed(const char *const *keys, const char *name)
 {
@@ -27,8 +28,8 @@ static uint64_t text_hash(const char *text)
     return fm_hash_value(&hash);
 }
 
-/* The members of the root that belong to the space (or the others that matter) as canonical JSON. Sorted keys, so that
- * the order of keys in the file changes nothing. */
+/* The members of the root that belong to the space (or the others that matter) as canonical JSON. Sorted
+ * keys, so that the order of keys in the file changes nothing. */
 static char *part_text(const struct fm_node *root, bool space)
 {
     json_t *part = json_object();
@@ -63,14 +64,14 @@ static int widen_by(struct fm_prepared *p, const struct fm_node *node, struct fm
     int rc = fm_node_integer(node, "data.window.length", &length, err);
     if (rc) return rc;
     if (length < 1 || length > INT32_MAX)
-        return fm_node_fail(node, FM_EFILE, err, "data.window.length must be between 1 and %d, not %lld", INT32_MAX,
-                            (long long)length);
+        return fm_node_fail(node, FM_EFILE, err, "data.window.length must be between 1 and %d, not %lld",
+                            INT32_MAX, (long long)length);
     widen(p, length);
     return 0;
 }
 
-/* Every value a parameter can take, because all trials of the sweep - later ones too - share the examples of the longest
- * window. */
+/* Every value a parameter can take, because all trials of the sweep - later ones too - share the examples of
+ * the longest window. */
 static int widen_by_parameter(struct fm_prepared *p, const char *name, const struct fm_node *where,
                               struct fm_error *err)
 {
@@ -95,9 +96,10 @@ static int widen_by_parameter(struct fm_prepared *p, const char *name, const str
             rc = widen_by(p, values->items[i], err);
         if (!rc && !value && !values) {
             if (!max)
-                return fm_node_fail(entry, FM_EFILE, err,
-                                    "the window length needs a parameter with 'values' or 'min' and 'max': the examples "
-                                    "of a sweep are those of its longest window");
+                return fm_node_fail(
+                    entry, FM_EFILE, err,
+                    "the window length needs a parameter with 'values' or 'min' and 'max': the examples "
+                    "of a sweep are those of its longest window");
             rc = widen_by(p, max, err);
             if (!rc && min) rc = widen_by(p, min, err);
         }
@@ -109,7 +111,8 @@ static int widen_by_parameter(struct fm_prepared *p, const char *name, const str
         if (value) rc = widen_by(p, value, err);
     }
     if (!rc && !p->longest_length)
-        return fm_node_fail(where, FM_EFILE, err, "no trial gives the parameter of data.window.length a value");
+        return fm_node_fail(where, FM_EFILE, err,
+                            "no trial gives the parameter of data.window.length a value");
     return rc;
 }
 
@@ -118,7 +121,8 @@ static int find_lengths(struct fm_prepared *p, struct fm_error *err)
     const struct fm_node *length = p->sweep->data.has_window ? p->sweep->data.window.length : NULL;
     if (!length) return 0;
     size_t size = length->size;
-    if (length->kind == FM_SCALAR && size > 3 && !strncmp(length->text, "${", 2) && length->text[size - 1] == '}') {
+    if (length->kind == FM_SCALAR && size > 3 && !strncmp(length->text, "${", 2) &&
+        length->text[size - 1] == '}') {
         char *name = fm_strndup(length->text + 2, size - 3);
         if (!name) return fm_fail_memory(err);
         int rc = widen_by_parameter(p, name, length, err);

@@ -1,4 +1,5 @@
-/* Draws the trials one by one, because a random search must know whether a network fits before it draws the next. */
+/* Draws the trials one by one, because a random search must know whether a network fits before it draws the
+ * next. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -27,13 +28,14 @@ static int read_seed(const struct fm_trial *trial, int64_t *seed, struct fm_erro
     int rc = fm_node_integer(trial->cv_seed, "cv.seed", seed, err);
     if (rc) return rc;
     if (*seed < 0 || *seed > UINT32_MAX)
-        return fm_node_fail(trial->cv_seed, FM_EFILE, err, "cv.seed must be between 0 and %u, not %lld", UINT32_MAX,
-                            (long long)*seed);
+        return fm_node_fail(trial->cv_seed, FM_EFILE, err, "cv.seed must be between 0 and %u, not %lld",
+                            UINT32_MAX, (long long)*seed);
     return 0;
 }
 
 /* Trials of one architecture and the same dropout rates share a program. Takes ownership of `program`. */
-static int share_program(struct fm_prepared *p, struct fm_program *program, int64_t *index, struct fm_error *err)
+static int share_program(struct fm_prepared *p, struct fm_program *program, int64_t *index,
+                         struct fm_error *err)
 {
     for (int64_t i = 0; i < p->nnetworks; i++)
         if (p->networks[i].program->hash == program->hash) {
@@ -55,7 +57,8 @@ static int keep_rates(struct fm_planned *planned, const struct fm_program *progr
 {
     planned->rates = fm_malloc((size_t)program->nrates, sizeof *planned->rates);
     if (!planned->rates) return fm_fail_memory(err);
-    if (program->nrates) memcpy(planned->rates, program->rates, (size_t)program->nrates * sizeof *program->rates);
+    if (program->nrates)
+        memcpy(planned->rates, program->rates, (size_t)program->nrates * sizeof *program->rates);
     return 0;
 }
 
@@ -121,9 +124,10 @@ static int check_target(const struct fm_prepared *p, const struct fm_planned *pl
     enum fm_loss_kind kind = planned->config.loss.kind;
     bool numbers = kind == FM_LOSS_MSE || kind == FM_LOSS_MAE || kind == FM_LOSS_HUBER;
     if (numbers == (p->data.nclasses == 0 && !p->data.distribution)) return 0;
-    return fm_node_fail(planned->config.loss.where, FM_EFILE, err,
-                        "trial %lld's loss wants %s as targets, the first trial's wants %s: put them into two sweeps",
-                        (long long)planned->number, numbers ? "numbers" : "classes", numbers ? "classes" : "numbers");
+    return fm_node_fail(
+        planned->config.loss.where, FM_EFILE, err,
+        "trial %lld's loss wants %s as targets, the first trial's wants %s: put them into two sweeps",
+        (long long)planned->number, numbers ? "numbers" : "classes", numbers ? "classes" : "numbers");
 }
 
 static int plan_trial(struct fm_prepared *p, struct fm_planned *planned, const struct fm_backend *backend,
@@ -187,12 +191,13 @@ static int check_metric(const struct fm_prepared *p, enum fm_metric metric, cons
 {
     uint32_t fitting = fm_metrics_fitting(p->data.nclasses);
     if (fitting & 1u << metric) return 0;
-    return fm_node_fail(where, FM_EFILE, err, "%s does not fit %s: choose %s", fm_metric_names[metric],
-                        p->data.nclasses ? p->data.nclasses > 2 ? "more than two classes" : "classes" : "numbers",
-                        !p->data.nclasses     ? "loss, mse, mae or r2"
-                        : p->data.nclasses > 2 ? "loss, accuracy, balanced_accuracy, auc, pr_auc, macro_f1 or mcc"
-                                               : "loss, accuracy, balanced_accuracy, auc, pr_auc, precision, recall, f1, "
-                                                 "macro_f1 or mcc");
+    return fm_node_fail(
+        where, FM_EFILE, err, "%s does not fit %s: choose %s", fm_metric_names[metric],
+        p->data.nclasses ? p->data.nclasses > 2 ? "more than two classes" : "classes" : "numbers",
+        !p->data.nclasses      ? "loss, mse, mae or r2"
+        : p->data.nclasses > 2 ? "loss, accuracy, balanced_accuracy, auc, pr_auc, macro_f1 or mcc"
+                               : "loss, accuracy, balanced_accuracy, auc, pr_auc, precision, recall, f1, "
+                                 "macro_f1 or mcc");
 }
 
 int fm_prepare_checks(struct fm_prepared *p, struct fm_error *err)
@@ -204,9 +209,11 @@ int fm_prepare_checks(struct fm_prepared *p, struct fm_error *err)
         const struct fm_planned *planned = &p->trials[i];
         const struct fm_train_config *config = &planned->config;
         for (int m = 0; !rc && config->metrics_given && m < FM_METRICS; m++)
-            if (config->metrics & 1u << m) rc = check_metric(p, (enum fm_metric)m, place(p, "train", "metrics"), err);
+            if (config->metrics & 1u << m)
+                rc = check_metric(p, (enum fm_metric)m, place(p, "train", "metrics"), err);
         if (!rc && config->early_stopping.rule != FM_STOP_NONE)
-            rc = check_metric(p, config->early_stopping.monitor.metric, place(p, "train", "early_stopping"), err);
+            rc = check_metric(p, config->early_stopping.monitor.metric, place(p, "train", "early_stopping"),
+                              err);
         if (!rc && config->class_weight != FM_CLASS_WEIGHT_NONE) {
             if (!p->data.nclasses)
                 rc = fm_node_fail(place(p, "train", "class_weight"), FM_EFILE, err,

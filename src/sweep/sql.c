@@ -13,16 +13,18 @@ int fm_sql_fail(struct fm_sql *sql, struct fm_error *err, const char *what)
     case SQLITE_NOMEM: return fm_fail_memory(err);
     case SQLITE_FULL:
         return fm_fail(err, FM_EIO,
-                       "the disk is full: cannot write %s. Nothing that was recorded is lost; make room and give the same "
+                       "the disk is full: cannot write %s. Nothing that was recorded is lost; make room and "
+                       "give the same "
                        "command again",
                        path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN:
-        return fm_fail(err, FM_EIO, "cannot write %s: %s. Check the permissions of the file and its folder", path,
-                       sqlite3_errmsg(sql->db));
+        return fm_fail(err, FM_EIO, "cannot write %s: %s. Check the permissions of the file and its folder",
+                       path, sqlite3_errmsg(sql->db));
     case SQLITE_NOTADB:
-        return fm_fail(err, FM_EFILE, "%s is not a journal of Foldmill: give another one with --journal", path);
+        return fm_fail(err, FM_EFILE, "%s is not a journal of Foldmill: give another one with --journal",
+                       path);
     case SQLITE_CORRUPT:
         return fm_fail(err, FM_EIO,
                        "%s is damaged (%s). Keep a copy if you need it, then start over with --fresh", path,
@@ -31,7 +33,8 @@ int fm_sql_fail(struct fm_sql *sql, struct fm_error *err, const char *what)
     case SQLITE_LOCKED:
         return fm_fail(err, FM_EBUSY, "another program holds %s locked; call again when it is done", path);
     default:
-        return fm_fail(err, FM_EIO, "cannot %s %s: %s (SQLite %d)", what, path, sqlite3_errmsg(sql->db), status);
+        return fm_fail(err, FM_EIO, "cannot %s %s: %s (SQLite %d)", what, path, sqlite3_errmsg(sql->db),
+                       status);
     }
 }
 
@@ -61,7 +64,8 @@ static int prepare(struct fm_sql *sql, const char *text, sqlite3_stmt **statemen
 
 static int bind_real(sqlite3_stmt *statement, int column, double value)
 {
-    return isnan(value) ? sqlite3_bind_null(statement, column) : sqlite3_bind_double(statement, column, value);
+    return isnan(value) ? sqlite3_bind_null(statement, column)
+                        : sqlite3_bind_double(statement, column, value);
 }
 
 static int bind(sqlite3_stmt *statement, const char *format, va_list arguments)
@@ -73,7 +77,8 @@ static int bind(sqlite3_stmt *statement, const char *format, va_list arguments)
         } else if (*f == 'd') {
             status = bind_real(statement, column++, va_arg(arguments, double));
         } else if (*f == 't') {
-            status = sqlite3_bind_text(statement, column++, va_arg(arguments, const char *), -1, SQLITE_TRANSIENT);
+            status =
+                sqlite3_bind_text(statement, column++, va_arg(arguments, const char *), -1, SQLITE_TRANSIENT);
         } else if (*f == 'b') {
             const void *bytes = va_arg(arguments, const void *);
             size_t size = va_arg(arguments, size_t);
@@ -130,8 +135,8 @@ int fm_sql_run(struct fm_sql *sql, const char *text, struct fm_error *err, const
     return rc;
 }
 
-int fm_sql_integer(struct fm_sql *sql, const char *text, int64_t missing, int64_t *value, struct fm_error *err,
-                   const char *format, ...)
+int fm_sql_integer(struct fm_sql *sql, const char *text, int64_t missing, int64_t *value,
+                   struct fm_error *err, const char *format, ...)
 {
     sqlite3_stmt *statement = NULL;
     va_list arguments;
@@ -142,7 +147,8 @@ int fm_sql_integer(struct fm_sql *sql, const char *text, int64_t missing, int64_
     if (rc) return rc;
     rc = fm_sql_step(sql, statement, err);
     if (rc < 0) return rc;
-    if (rc == 1 && sqlite3_column_type(statement, 0) != SQLITE_NULL) *value = sqlite3_column_int64(statement, 0);
+    if (rc == 1 && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+        *value = sqlite3_column_int64(statement, 0);
     sqlite3_reset(statement);
     return 0;
 }
@@ -155,5 +161,6 @@ void fm_sql_fini(struct fm_sql *sql)
 
 double fm_sql_real(sqlite3_stmt *statement, int column)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN : sqlite3_column_double(statement, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN
+                                                                 : sqlite3_column_double(statement, column);
 }

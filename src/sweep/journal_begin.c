@@ -1,0 +1,230 @@
+/* Writing down what will be run: the sweep, its files, views, folds, networks, trials and runs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "sweep/journal_private.h"
+
+static char *counts_text(const int64_t *counts, int64_t n)
+{
+    json_t *array = counts ? json_array() : NULL;
+    for (int64_t i = 0; array && i < n; i++) json_array_append_new(array, json_integer(counts[i]));
+    char *text = array ? json_dumps(array, JSON_COMPACT) : NULL;
+    json_decref(array);
+    return text;
+}
+
+static char *names_text(char *const *names, int64_t n)
+{
+    json_t *array = names ? json_array() : NULL;
+    for (int64_t i = 0; array && i < n; i++) json_array_append_new(array, json_string(names[i]));
+    char *text = array ? json_dumps(array, JSON_COMPACT) : NULL;
+    json_decref(array);
+    return text;
+}
+
+static int write_sweep(struct fm_journal *journal, const struct fm_prepared *p, const char *device,
+                       const char *numbers, struct fm_error *err)
+{
+    const struct fm_sweep *sweep = p->sweep;
+    char metric[48];
+    fm_monitor_name(sweep->metric, metric);
+    char *classes = names_text(p->data.class_names, p->data.nclasses);
+    json_t *tag_list = sweep->tags ? fm_node_json(sweep->tags) : NULL;
+    char *tags = tag_list ? json_dumps(tag_list, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    const char *target = p->data.nclasses ? "classes" : p->data.distribution ? "distribution" : "numbers";
+    double now = fm_wall_clock();
+    int rc = fm_sql_run(
+        &journal->sql,
+        "INSERT INTO sweep(id, name, description, tags, file, fingerprint, fingerprint_text, data_hash, "
+        "space_hash, "
+        "metric, maximize, target, classes, examples, records, device, numbers, watched, keep_trials, "
+        "keep_predictions, keep_weights, created, updated, clean) "
+        "VALUES(1,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?21,0) "
+        "ON CONFLICT(id) DO UPDATE SET name=?1, description=?2, tags=?3, file=?4, space_hash=?8, finished=0, "
+        "metric=?9, "
+        "maximize=?10, device=?15, numbers=?16, keep_trials=?18, keep_predictions=?19, keep_weights=?20, "
+        "updated=?21, clean=0",
+        err, "ttttitiitittiitttiiid", sweep->name, sweep->description, tags, sweep->path,
+        (int64_t)p->fingerprint, p->fingerprint_text, (int64_t)p->data_hash, (int64_t)p->space_hash, metric,
+        (int64_t)sweep->maximize, target, classes, p->examples.count, p->data.nrecords, device, numbers,
+        sweep->cv.has_inner ? "inner" : "val", sweep->keep.trials, (int64_t)sweep->keep.predictions,
+        (int64_t)sweep->keep.weights, now);
+    free(classes);
+    free(tags);
+    json_decref(tag_list);
+    return rc;
+}
+
+static int write_files(struct fm_journal *journal, const struct fm_prepared *p, struct fm_error *err)
+{
+    int rc = fm_sql_run(&journal->sql, "DELETE FROM file", err, "");
+    for (int64_t i = 0; !rc && i < p->nstamps; i++) {
+        const struct fm_file_stamp *stamp = &p->stamps[i];
+        rc = fm_sql_run(&journal->sql, "INSERT INTO file VALUES(?,?,?,?,?,?)", err, "itiiii", i, stamp->path,
+                        stamp->size, stamp->mtime_ns, stamp->inode, (int64_t)stamp->hash);
+    }
+    return rc;
+}
+
+static char *scale_text(const struct fm_fold *fold, int64_t channels)
+{
+    if (!fold->scale_center) return NULL;
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < channels; i++)
+        json_array_append_new(list, json_pack("[f, f]", fold->scale_center[i], fold->scale_divisor[i]));
+    char *text = list ? json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(list);
+    return text;
+}
+
+static int write_folds(struct fm_journal *journal, const struct fm_prepared *p, struct fm_error *err)
+{
+    int rc = 0;
+    for (int64_t i = 0; !rc && i < p->nviews; i++) {
+        char *counts = counts_text(p->views[i].class_counts, p->data.nclasses);
+        rc = fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO view VALUES(?,?,?)", err, "iit",
+                        p->views[i].length, (int64_t)(i == p->longest), counts);
+        free(counts);
+    }
+    for (int64_t s = 0; !rc && s < p->nsplits; s++)
+        for (int64_t f = 0; !rc && f < p->splits[s].repeats * p->splits[s].folds; f++) {
+            const struct fm_fold *fold = &p->splits[s].fold[f];
+            char *train = counts_text(fold->train_classes, p->data.nclasses);
+            char *val = counts_text(fold->val_classes, p->data.nclasses);
+            char *scale = scale_text(fold, p->data.channels);
+            rc = fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO fold VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                            err, "iiitiiiiiiittt", (int64_t)p->splits[s].seed, fold->repeat, fold->fold,
+                            fold->name, fold->train.count, fold->inner.count, fold->val.count, fold->purged,
+                            fold->embargoed, fold->shared, fold->identical, train, val, scale);
+            free(train);
+            free(val);
+            free(scale);
+        }
+    return rc;
+}
+
+static void network_name(const struct fm_program *program, char name[17])
+{
+    snprintf(name, 17, "%016llx", (unsigned long long)program->hash);
+}
+
+static int write_networks(struct fm_journal *journal, const struct fm_prepared *p, struct fm_error *err)
+{
+    static const char *const losses[] = {"categorical_crossentropy",
+                                         "sparse_categorical_crossentropy",
+                                         "binary_crossentropy",
+                                         "mse",
+                                         "mae",
+                                         "huber"};
+    int rc = 0;
+    for (int64_t i = 0; !rc && i < p->nnetworks; i++) {
+        const struct fm_program *program = p->networks[i].program;
+        json_t *variables = json_array(), *layers = json_array();
+        for (int v = 0; variables && v < program->nvariables; v++) {
+            const struct fm_variable *variable = &program->variables[v];
+            json_t *shape = json_array();
+            for (int d = 0; shape && d < variable->rank; d++)
+                json_array_append_new(shape, json_integer(variable->shape[d]));
+            json_array_append_new(variables, json_pack("{s:s, s:o}", "name", variable->name, "shape", shape));
+        }
+        for (int l = 0; layers && l < program->nlayers; l++) {
+            const struct fm_layer_info *layer = &program->layers[l];
+            json_array_append_new(layers, json_pack("{s:s, s:I, s:I, s:I}", "type", layer->type, "rows",
+                                                    layer->out_rows, "channels", layer->out_channels,
+                                                    "params", layer->param_count));
+        }
+        char *variable_text = variables ? json_dumps(variables, JSON_COMPACT) : NULL;
+        char *layer_text = layers ? json_dumps(layers, JSON_COMPACT) : NULL;
+        json_decref(variables);
+        json_decref(layers);
+        char name[17];
+        network_name(program, name);
+        if (!variable_text || !layer_text)
+            rc = fm_fail_memory(err);
+        else
+            rc = fm_sql_run(&journal->sql, "INSERT OR IGNORE INTO network VALUES(?,?,?,?,?,?)", err, "ttiitt",
+                            name, variable_text, program->score_width, program->loss.outputs,
+                            losses[program->loss.kind], layer_text);
+        free(variable_text);
+        free(layer_text);
+    }
+    return rc;
+}
+
+/* Gives the trial the number it had, or the next one. */
+static int number_trial(struct fm_journal *journal, struct fm_planned *planned, int64_t *next,
+                        struct fm_error *err)
+{
+    int64_t number = 0;
+    int rc = fm_sql_integer(&journal->sql, "SELECT trial FROM trial WHERE key = ?", 0, &number, err, "t",
+                            planned->trial.key);
+    if (!rc) planned->number = number ? number : (*next)++;
+    return rc;
+}
+
+static int write_trial(struct fm_journal *journal, const struct fm_prepared *p, int64_t place,
+                       const struct fm_planned *planned, struct fm_error *err)
+{
+    static const char *const origins[] = {"list", "grid", "random"};
+    bool valid = planned->network >= 0;
+    char network[17] = "";
+    if (valid) network_name(p->networks[planned->network].program, network);
+    char *params = json_dumps(planned->trial.params, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!params) return fm_fail_memory(err);
+    int rc = fm_sql_run(
+        &journal->sql,
+        "INSERT INTO trial(trial, key, params, origin, listed, place, valid, reason_code, reason, seed, "
+        "length, network, "
+        "param_count) VALUES(?1,?2,?3,?4,1,?5,?6,?7,?8,?9,?10,?11,?12) "
+        "ON CONFLICT(trial) DO UPDATE SET params=?3, origin=?4, listed=1, place=?5, valid=?6, "
+        "reason_code=?7, reason=?8",
+        err, "itttiittiiti", planned->number, planned->trial.key, params, origins[planned->trial.origin],
+        place, (int64_t)valid, valid ? NULL : planned->reason_code, valid ? NULL : planned->reason,
+        (int64_t)p->splits[planned->split].seed, p->views[planned->view].length, valid ? network : NULL,
+        valid ? p->networks[planned->network].program->param_count : 0);
+    free(params);
+    if (!valid) return rc;
+    const struct fm_split *split = &p->splits[planned->split];
+    for (int64_t f = 0; !rc && f < split->repeats * split->folds; f++)
+        rc = fm_sql_run(&journal->sql, "INSERT OR IGNORE INTO run(trial, repeat, fold) VALUES(?,?,?)", err,
+                        "iii", planned->number, split->fold[f].repeat, split->fold[f].fold);
+    return rc;
+}
+
+static int write_trials(struct fm_journal *journal, struct fm_prepared *p, struct fm_error *err)
+{
+    int64_t next = 1;
+    int rc = fm_sql_integer(&journal->sql, "SELECT max(trial) + 1 FROM trial", 1, &next, err, "");
+    if (!rc) rc = fm_sql_run(&journal->sql, "UPDATE trial SET listed = 0", err, "");
+    for (int64_t i = 0; !rc && i < p->ntrials; i++) {
+        rc = number_trial(journal, &p->trials[i], &next, err);
+        if (!rc) rc = write_trial(journal, p, i, &p->trials[i], err);
+    }
+    return rc;
+}
+
+static int write_notes(struct fm_journal *journal, const struct fm_prepared *p, struct fm_error *err)
+{
+    int rc = fm_sql_run(&journal->sql, "DELETE FROM note", err, "");
+    for (size_t i = 0; !rc && i < p->notes.count; i++)
+        rc = fm_sql_run(&journal->sql, "INSERT OR IGNORE INTO note(level, text) VALUES(?,?)", err, "tt",
+                        p->notes.level[i] == FM_WARNING ? "warning" : "note", p->notes.text[i]);
+    return rc;
+}
+
+int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const char *device,
+                     const char *numbers, struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (!rc) rc = write_sweep(journal, p, device, numbers, err);
+    if (!rc) rc = write_files(journal, p, err);
+    if (!rc) rc = write_folds(journal, p, err);
+    if (!rc) rc = write_networks(journal, p, err);
+    if (!rc) rc = write_trials(journal, p, err);
+    if (!rc) rc = write_notes(journal, p, err);
+    return rc ? rc : fm_journal_commit(journal, true, err);
+}

@@ -1,0 +1,262 @@
+/* One run's rows: attempts, epochs, events, checkpoints, results (invariants 2 and 4 of journal.h). */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "sweep/journal_private.h"
+
+#define RUN   "trial = ? AND repeat = ? AND fold = ?"
+#define CHUNK ((int64_t)64 << 20)
+
+const char *fm_status_name(enum fm_run_status status)
+{
+    static const char *const names[] = {"pending", "running", "completed", "failed"};
+    return names[status];
+}
+
+const char *fm_event_name(enum fm_event_kind kind)
+{
+    static const char *const names[] = {"nan", "skip", "rollback", "memory", "note"};
+    return names[kind];
+}
+
+static enum fm_run_status status_named(const char *name)
+{
+    for (int s = FM_RUN_PENDING; name && s <= FM_RUN_FAILED; s++)
+        if (!strcmp(fm_status_name((enum fm_run_status)s), name)) return (enum fm_run_status)s;
+    return FM_RUN_PENDING;
+}
+
+int fm_journal_run(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                   struct fm_recorded *out, struct fm_error *err)
+{
+    memset(out, 0, sizeof *out);
+    sqlite3_stmt *row = NULL;
+    int rc = fm_sql_query(
+        &journal->sql, &row,
+        "SELECT r.status, r.attempt, r.numbers, r.plan_hash, c.attempt FROM run r LEFT JOIN checkpoint c "
+        "USING(trial, repeat, fold) WHERE r.trial = ? AND r.repeat = ? AND r.fold = ?",
+        err, "iii", trial, repeat, fold);
+    if (rc) return rc;
+    rc = fm_sql_step(&journal->sql, row, err);
+    if (rc <= 0) return rc;
+    out->status = status_named((const char *)sqlite3_column_text(row, 0));
+    out->attempt = sqlite3_column_int64(row, 1);
+    const char *numbers = (const char *)sqlite3_column_text(row, 2);
+    snprintf(out->numbers, sizeof out->numbers, "%s", numbers ? numbers : "");
+    out->plan_hash = (uint64_t)sqlite3_column_int64(row, 3);
+    out->has_checkpoint = sqlite3_column_type(row, 4) != SQLITE_NULL;
+    sqlite3_reset(row);
+    return 0;
+}
+
+static int clear_run(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                     struct fm_error *err)
+{
+    static const char *const deletes[] = {"DELETE FROM epoch WHERE " RUN, "DELETE FROM event WHERE " RUN,
+                                          "DELETE FROM checkpoint WHERE " RUN, "DELETE FROM score WHERE " RUN,
+                                          "DELETE FROM artifact WHERE " RUN};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof deletes / sizeof *deletes; i++)
+        rc = fm_sql_run(&journal->sql, deletes[i], err, "iii", trial, repeat, fold);
+    return rc;
+}
+
+/* What happened after the checkpoint will happen again. */
+static int rewind_run(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                      struct fm_error *err)
+{
+    int rc = fm_sql_run(&journal->sql,
+                        "DELETE FROM epoch WHERE trial = ?1 AND repeat = ?2 AND fold = ?3 AND epoch > "
+                        "(SELECT epoch FROM checkpoint WHERE trial = ?1 AND repeat = ?2 AND fold = ?3)",
+                        err, "iii", trial, repeat, fold);
+    if (rc) return rc;
+    return fm_sql_run(&journal->sql,
+                      "DELETE FROM event WHERE trial = ?1 AND repeat = ?2 AND fold = ?3 AND number >= "
+                      "(SELECT events FROM checkpoint WHERE trial = ?1 AND repeat = ?2 AND fold = ?3)",
+                      err, "iii", trial, repeat, fold);
+}
+
+int fm_journal_run_start(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                         const char *numbers, uint64_t plan_hash, bool resume, int64_t *attempt,
+                         struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (!rc)
+        rc = resume ? rewind_run(journal, trial, repeat, fold, err)
+                    : clear_run(journal, trial, repeat, fold, err);
+    if (!rc)
+        rc = fm_sql_run(
+            &journal->sql,
+            "UPDATE run SET status = 'running', attempt = attempt + 1, worker = 'local', lease = NULL, "
+            "numbers = ?, plan_hash = ?, started = coalesce(started, ?) WHERE " RUN,
+            err, "tidiii", numbers, (int64_t)plan_hash, fm_wall_clock(), trial, repeat, fold);
+    if (!rc)
+        rc = fm_sql_integer(&journal->sql, "SELECT attempt FROM run WHERE " RUN, 0, attempt, err, "iii",
+                            trial, repeat, fold);
+    return rc;
+}
+
+static int read_history(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                        struct fm_epoch **history, int64_t *count, struct fm_error *err)
+{
+    sqlite3_stmt *row = NULL;
+    size_t capacity = 0;
+    int rc = fm_sql_query(&journal->sql, &row,
+                          "SELECT epoch, loss, learning_rate, best, " FM_METRIC_NAMES
+                          " FROM epoch WHERE trial = ? AND repeat = ? AND fold = ? ORDER BY epoch",
+                          err, "iii", trial, repeat, fold);
+    while (!rc && (rc = fm_sql_step(&journal->sql, row, err)) > 0) {
+        rc = 0;
+        if (fm_grow(history, &capacity, (size_t)*count + 1, sizeof **history)) {
+            sqlite3_reset(row);
+            return fm_fail_memory(err);
+        }
+        struct fm_epoch *epoch = &(*history)[(*count)++];
+        epoch->epoch = sqlite3_column_int64(row, 0);
+        epoch->loss = fm_sql_real(row, 1);
+        epoch->learning_rate = fm_sql_real(row, 2);
+        epoch->best = sqlite3_column_int(row, 3) != 0;
+        for (int m = 0; m < FM_METRICS; m++) {
+            epoch->inner.value[m] = fm_sql_real(row, 4 + m);
+            epoch->val.value[m] = fm_sql_real(row, 4 + FM_METRICS + m);
+        }
+    }
+    return rc;
+}
+
+int fm_journal_checkpoint(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
+                          struct fm_text *blob, struct fm_epoch **history, int64_t *nhistory,
+                          struct fm_error *err)
+{
+    *history = NULL;
+    *nhistory = 0;
+    sqlite3_stmt *row = NULL;
+    int rc = fm_sql_query(&journal->sql, &row, "SELECT blob FROM checkpoint WHERE " RUN, err, "iii", trial,
+                          repeat, fold);
+    if (rc) return rc;
+    rc = fm_sql_step(&journal->sql, row, err);
+    if (rc <= 0) return rc ? rc : fm_fail(err, FM_EINTERNAL, "a checkpoint is missing");
+    fm_text_add_bytes(blob, sqlite3_column_blob(row, 0), (size_t)sqlite3_column_bytes(row, 0));
+    sqlite3_reset(row);
+    if (blob->failed) return fm_fail_memory(err);
+    rc = read_history(journal, trial, repeat, fold, history, nhistory, err);
+    if (rc) {
+        fm_free(*history);
+        *history = NULL;
+    }
+    return rc;
+}
+
+#define FENCE " FROM run WHERE " RUN " AND attempt = ?"
+
+int fm_journal_epoch(struct fm_journal *journal, const struct fm_fence *fence, const struct fm_epoch *epoch,
+                     struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (rc) return rc;
+    return fm_sql_run(
+        &journal->sql,
+        "INSERT OR REPLACE INTO epoch SELECT trial, repeat, fold, ?, attempt, ?, ?, ?, " FM_METRIC_MARKS
+            FENCE,
+        err, "iddimmiiii", epoch->epoch, epoch->loss, epoch->learning_rate, (int64_t)epoch->best,
+        &epoch->inner, &epoch->val, fence->trial, fence->repeat, fence->fold, fence->attempt);
+}
+
+int fm_journal_event(struct fm_journal *journal, const struct fm_fence *fence, const struct fm_event *event,
+                     struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (rc) return rc;
+    return fm_sql_run(&journal->sql,
+                      "INSERT INTO event SELECT trial, repeat, fold, (SELECT count(*) FROM event e WHERE "
+                      "e.trial = run.trial "
+                      "AND e.repeat = run.repeat AND e.fold = run.fold), attempt, ?, ?, ?, ?, ?, ?, ?" FENCE,
+                      err, "tiiiddtiiii", fm_event_name(event->kind), event->epoch, event->step, event->count,
+                      event->last_loss, event->last_norm, event->text, fence->trial, fence->repeat,
+                      fence->fold, fence->attempt);
+}
+
+int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, int64_t epoch, const void *blob,
+                    size_t size, struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (rc) return rc;
+    return fm_sql_run(
+        &journal->sql,
+        "INSERT OR REPLACE INTO checkpoint SELECT trial, repeat, fold, attempt, ?, (SELECT count(*) FROM "
+        "event "
+        "e WHERE e.trial = run.trial AND e.repeat = run.repeat AND e.fold = run.fold), ?, ?" FENCE,
+        err, "idbiiii", epoch, fm_wall_clock(), blob, size, fence->trial, fence->repeat, fence->fold,
+        fence->attempt);
+}
+
+static int write_scores(struct fm_journal *journal, const struct fm_fence *fence,
+                        const struct fm_run_result *result, int64_t width, struct fm_error *err)
+{
+    int64_t rows = CHUNK / (width * (int64_t)sizeof(float));
+    if (rows < 1) rows = 1;
+    int rc = 0;
+    for (int64_t first = 0, chunk = 0; !rc && first < result->nscores; first += rows, chunk++) {
+        int64_t n = result->nscores - first < rows ? result->nscores - first : rows;
+        rc = fm_sql_run(
+            &journal->sql, "INSERT OR REPLACE INTO score SELECT trial, repeat, fold, ?, ?, ?, ?, ?" FENCE,
+            err, "iiiibiiii", chunk, first, n, width, (const void *)(result->scores + first * width),
+            (size_t)(n * width) * sizeof(float), fence->trial, fence->repeat, fence->fold, fence->attempt);
+    }
+    return rc;
+}
+
+char *fm_confusion_text(const int64_t *confusion, int64_t classes)
+{
+    struct fm_text text = {0};
+    for (int64_t i = 0; i < classes * classes; i++)
+        fm_text_add(&text, "%s%lld", i == 0 ? "[[" : i % classes ? "," : "],[", (long long)confusion[i]);
+    fm_text_add_string(&text, "]]");
+    if (text.failed) fm_text_fini(&text);
+    return text.data;
+}
+
+int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
+                       const struct fm_run_result *result, int64_t classes, int64_t score_width,
+                       int64_t weight_count, double seconds, struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (rc) return rc;
+    bool failed = result->status == FM_RUN_FAILED;
+    char *confusion = result->confusion ? fm_confusion_text(result->confusion, classes) : NULL;
+    if (result->confusion && !confusion) return fm_fail_memory(err);
+    rc = fm_sql_run(
+        &journal->sql,
+        "UPDATE run SET status = ?, reason_code = ?, reason = ?, epochs = ?, scored_epoch = ?, best_epoch = "
+        "?, "
+        "stopped = ?, bad_steps = ?, loss = ?, confusion = ?, ended = ?, seconds = coalesce(seconds, 0) + ?, "
+        "(" FM_METRIC_NAMES ") = (" FM_METRIC_MARKS ") WHERE " RUN " AND attempt = ?",
+        err, "tttiiitidtddmmiiii", fm_status_name(result->status), failed ? result->reason_code : NULL,
+        failed ? result->reason : NULL, result->epochs, result->scored_epoch, result->best_epoch,
+        result->stopped, result->bad_steps, result->loss, confusion, fm_wall_clock(), seconds, &result->inner,
+        &result->val, fence->trial, fence->repeat, fence->fold, fence->attempt);
+    fm_free(confusion);
+    if (!rc && result->scores && !failed) rc = write_scores(journal, fence, result, score_width, err);
+    if (!rc && result->weights)
+        rc = fm_sql_run(&journal->sql,
+                        "INSERT OR REPLACE INTO artifact SELECT trial, repeat, fold, 'weights', ?" FENCE, err,
+                        "biiii", (const void *)result->weights, (size_t)weight_count * sizeof(float),
+                        fence->trial, fence->repeat, fence->fold, fence->attempt);
+    if (!rc)
+        rc = fm_sql_run(&journal->sql, "DELETE FROM checkpoint WHERE " RUN, err, "iii", fence->trial,
+                        fence->repeat, fence->fold);
+    return rc;
+}
+
+int fm_journal_transfers(struct fm_journal *journal, const char *device, const struct fm_transfers *transfers,
+                         struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (rc) return rc;
+    return fm_sql_run(&journal->sql,
+                      "INSERT INTO transfers VALUES(?1,?2,?3) ON CONFLICT(device) DO UPDATE SET to_device = "
+                      "to_device + ?2, "
+                      "to_host = to_host + ?3",
+                      err, "tii", device, transfers->to_device, transfers->to_host);
+}

@@ -1,0 +1,231 @@
+/* The event loop. Lanes are filled from a list of waiting runs, longest first; reports go to the run of their
+ * lane. */
+#include "sweep/scheduler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "sweep/journal_private.h"
+#include "sweep/schedule_private.h"
+
+#define WAIT_MILLISECONDS 100
+
+static int compare_waiting(const void *a, const void *b)
+{
+    const struct fm_waiting *x = a, *y = b;
+    if (x->flops != y->flops) return x->flops < y->flops ? 1 : -1;
+    if (x->trial->number != y->trial->number) return x->trial->number < y->trial->number ? -1 : 1;
+    return x->fold < y->fold ? -1 : x->fold > y->fold;
+}
+
+/* Lists what is not over, and counts what is. */
+static int list_runs(struct fm_schedule *s, struct fm_error *err)
+{
+    struct fm_prepared *p = s->prepared;
+    for (int64_t t = 0; t < p->ntrials; t++) {
+        struct fm_planned *trial = &p->trials[t];
+        if (trial->network < 0) continue;
+        const struct fm_split *split = &p->splits[trial->split];
+        for (int64_t f = 0; f < fm_planned_runs(p, trial); f++) {
+            struct fm_recorded recorded;
+            int rc = fm_journal_run(s->journal, trial->number, split->fold[f].repeat, split->fold[f].fold,
+                                    &recorded, err);
+            if (rc) return rc;
+            double flops = fm_planned_flops(p, trial, f);
+            s->progress.runs++;
+            s->flops += flops;
+            if (recorded.status == FM_RUN_COMPLETED || recorded.status == FM_RUN_FAILED) {
+                s->progress.done++;
+                s->progress.failed += recorded.status == FM_RUN_FAILED;
+                s->flops_before += flops;
+                continue;
+            }
+            if (fm_grow(&s->waiting, &s->waiting_capacity, (size_t)s->nwaiting + 1, sizeof *s->waiting))
+                return fm_fail_memory(err);
+            s->waiting[s->nwaiting++] =
+                (struct fm_waiting){.trial = trial, .fold = f, .flops = flops, .recorded = recorded};
+        }
+    }
+    qsort(s->waiting, (size_t)s->nwaiting, sizeof *s->waiting, compare_waiting);
+    return 0;
+}
+
+/* A killed process may have left a trial complete but not pooled. */
+static int pool_left_over(struct fm_schedule *s, struct fm_error *err)
+{
+    int64_t number = 0;
+    for (;;) {
+        int rc = fm_journal_unpooled(s->journal, number, &number, err);
+        if (rc || !number) return rc;
+        for (int64_t t = 0; t < s->prepared->ntrials; t++)
+            if (s->prepared->trials[t].number == number) {
+                rc = fm_journal_trial_end(s->journal, s->prepared, &s->prepared->trials[t], err);
+                if (rc) return rc;
+            }
+    }
+}
+
+static void tell_progress(struct fm_schedule *s, bool now)
+{
+    if (!s->watcher || !s->watcher->progress) return;
+    double clock = fm_monotonic();
+    if (!now && clock - s->told < 0.1) return;
+    s->told = clock;
+    double done = s->flops_done;
+    for (int64_t i = 0; i < s->nlanes; i++) {
+        struct fm_lane_view *view = &s->views[i];
+        const struct fm_schedule_lane *lane = &s->lanes[i];
+        *view = (struct fm_lane_view){.busy = lane->run != NULL};
+        if (!lane->run) continue;
+        view->trial = lane->fence.trial;
+        view->repeat = lane->fence.repeat;
+        view->fold = lane->fence.fold;
+        fm_run_place(lane->run, &view->place);
+        double epochs = (double)(view->place.epochs > 0 ? view->place.epochs : 1);
+        double part = (double)(view->place.epoch > 0 ? view->place.epoch - 1 : 0);
+        if (view->place.steps) part += (double)view->place.step / (double)view->place.steps;
+        done += lane->flops * (part / epochs < 1 ? part / epochs : 1) - lane->flops_resumed;
+    }
+    s->progress.elapsed = clock - s->began;
+    double rest = s->flops - s->flops_before - done;
+    s->progress.left = done > 0 && s->progress.elapsed > 0.5 ? rest / done * s->progress.elapsed : -1;
+    s->progress.lanes = s->views;
+    s->progress.nlanes = s->nlanes;
+    s->watcher->progress(s->watcher->context, &s->progress);
+}
+
+static struct fm_schedule_lane *lane_of(struct fm_schedule *s, const void *lane)
+{
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].run && (const void *)fm_run_lane(s->lanes[i].run) == lane) return &s->lanes[i];
+    return NULL;
+}
+
+/* Fills every free lane with the first waiting run whose memory fits beside those that run. */
+static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
+{
+    for (int64_t i = 0; i < s->nlanes && !s->stopping; i++) {
+        if (s->lanes[i].run) continue;
+        for (int64_t w = s->first; w < s->nwaiting; w++) {
+            struct fm_waiting *next = &s->waiting[w];
+            if (next->taken) continue;
+            int64_t cost = fm_schedule_cost(s, next);
+            if (cost > s->memory - s->memory_used && s->memory_used > 0) continue;
+            next->taken = true;
+            int rc = fm_schedule_start(s, &s->lanes[i], next, cost, err);
+            if (rc < 0) return rc;
+            if (rc) {
+                /* It was over before it began; this lane takes the next one. */
+                w = s->first - 1;
+                continue;
+            }
+            break;
+        }
+        while (s->first < s->nwaiting && s->waiting[s->first].taken) s->first++;
+    }
+    return 0;
+}
+
+static bool any_busy(const struct fm_schedule *s)
+{
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].run) return true;
+    return false;
+}
+
+static void begin_stop(struct fm_schedule *s)
+{
+    s->stopping = true;
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].run) fm_run_stop(s->lanes[i].run);
+}
+
+/* Runs that have come to a safe point are written down and closed. */
+static int park_stopped(struct fm_schedule *s, struct fm_error *err)
+{
+    for (int64_t i = 0; i < s->nlanes; i++) {
+        struct fm_schedule_lane *lane = &s->lanes[i];
+        if (!lane->run || !fm_run_stopped(lane->run)) continue;
+        int rc = fm_schedule_checkpoint(lane, err);
+        fm_schedule_close(s, lane);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static int loop(struct fm_schedule *s, struct fm_error *err)
+{
+    for (;;) {
+        if (!s->stopping && s->options->stop && atomic_load(s->options->stop)) begin_stop(s);
+        int rc = fill_lanes(s, err);
+        if (!rc && s->stopping) rc = park_stopped(s, err);
+        if (rc) return rc;
+        if (!any_busy(s)) break;
+        struct fm_report report;
+        rc = s->backend->wait(s->device, WAIT_MILLISECONDS, &report, err);
+        if (rc < 0) return rc;
+        struct fm_schedule_lane *lane = rc ? lane_of(s, report.lane) : NULL;
+        if (lane) rc = fm_schedule_report(s, lane, &report, err);
+        if (rc < 0) return rc;
+        rc = fm_journal_commit(s->journal, false, err);
+        if (rc) return rc;
+        tell_progress(s, false);
+    }
+    tell_progress(s, true);
+    return s->stopping ? fm_fail(err, FM_EINTERRUPTED, "stopped; the same command goes on from here") : 0;
+}
+
+static int schedule_init(struct fm_schedule *s, struct fm_prepared *p,
+                         const struct fm_schedule_options *options, struct fm_error *err)
+{
+    *s = (struct fm_schedule){.prepared = p,
+                              .options = options,
+                              .backend = options->backend,
+                              .device = options->device,
+                              .journal = options->journal,
+                              .watcher = options->watcher,
+                              .dataset = -1};
+    s->nlanes = s->backend->lanes(s->device);
+    s->lanes = fm_calloc((size_t)s->nlanes, sizeof *s->lanes);
+    s->views = fm_calloc((size_t)s->nlanes, sizeof *s->views);
+    if (!s->lanes || !s->views) return fm_fail_memory(err);
+    for (int64_t i = 0; i < s->nlanes; i++) s->lanes[i].schedule = s;
+    s->memory = options->memory ? options->memory : fm_schedule_memory();
+    s->began = fm_monotonic();
+    fm_prepared_resident(p, &s->resident);
+    int rc = list_runs(s, err);
+    if (!rc) rc = pool_left_over(s, err);
+    if (!rc && s->nwaiting) rc = s->backend->load(s->device, &s->resident, &s->dataset, err);
+    return rc;
+}
+
+static void schedule_fini(struct fm_schedule *s)
+{
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes && s->lanes[i].run) fm_schedule_close(s, &s->lanes[i]);
+    if (s->dataset >= 0) s->backend->unload(s->device, s->dataset);
+    fm_free(s->waiting);
+    fm_free(s->views);
+    fm_free(s->lanes);
+}
+
+int fm_schedule(struct fm_prepared *p, const struct fm_schedule_options *options, struct fm_error *err)
+{
+    struct fm_schedule s;
+    int rc = schedule_init(&s, p, options, err);
+    if (!rc) rc = loop(&s, err);
+    if (s.dataset >= 0 && (!rc || rc == FM_EINTERRUPTED)) {
+        struct fm_transfers transfers = {0};
+        struct fm_error own = {0};
+        s.backend->transfers(s.device, &transfers);
+        int written = fm_journal_transfers(s.journal, s.backend->describe(s.device), &transfers, &own);
+        if (!written) written = fm_journal_commit(s.journal, true, &own);
+        if (written && !rc) {
+            rc = written;
+            if (err) *err = own;
+        }
+    }
+    schedule_fini(&s);
+    return rc;
+}
