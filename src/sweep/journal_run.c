@@ -159,7 +159,7 @@ int fm_journal_epoch(struct fm_journal *journal, const struct fm_fence *fence, c
         &journal->sql,
         "INSERT OR REPLACE INTO epoch SELECT trial, repeat, fold, ?, attempt, ?, ?, ?, " FM_METRIC_MARKS
             FENCE,
-        err, "iddimmiiii", epoch->epoch, epoch->loss, epoch->learning_rate, (int64_t)epoch->best,
+        err, "iddimiiii", epoch->epoch, epoch->loss, epoch->learning_rate, (int64_t)epoch->best,
         &epoch->inner, &epoch->val, fence->trial, fence->repeat, fence->fold, fence->attempt);
 }
 
@@ -232,7 +232,7 @@ int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
         "?, "
         "stopped = ?, bad_steps = ?, loss = ?, confusion = ?, ended = ?, seconds = coalesce(seconds, 0) + ?, "
         "(" FM_METRIC_NAMES ") = (" FM_METRIC_MARKS ") WHERE " RUN " AND attempt = ?",
-        err, "tttiiitidtddmmiiii", fm_status_name(result->status), failed ? result->reason_code : NULL,
+        err, "tttiiitidtddmiiii", fm_status_name(result->status), failed ? result->reason_code : NULL,
         failed ? result->reason : NULL, result->epochs, result->scored_epoch, result->best_epoch,
         result->stopped, result->bad_steps, result->loss, confusion, fm_wall_clock(), seconds, &result->inner,
         &result->val, fence->trial, fence->repeat, fence->fold, fence->attempt);

@@ -92,7 +92,7 @@ static int write_pooled(struct fm_journal *journal, const struct fm_prepared *p,
         rc = fm_sql_run(&journal->sql,
                         "UPDATE trial SET pooled_n = ?, confusion = ?, (" FM_METRIC_NAMES
                         ") = (" FM_METRIC_MARKS ") WHERE trial = ?",
-                        err, "itmmi", pool->n, text, &none, &pooled, trial);
+                        err, "itmi", pool->n, text, &none, &pooled, trial);
     fm_free(text);
     fm_free(confusion);
     return rc;
