@@ -1,0 +1,120 @@
+/* One request on a worker's thread: which examples a step takes, what follows a bad step, snapshots. */
+#include "engine/reference/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+
+static double weight_of(const struct fm_lane *lane, int64_t example)
+{
+    double weight = 1;
+    if (lane->data->weights)
+        weight = fm_example_weight(lane->data, fm_example_anchor(lane->examples, example));
+    if (lane->options.hyper.class_weights)
+        weight *= lane->options.hyper.class_weights[fm_lane_class(lane, example)];
+    return weight;
+}
+
+static int64_t steps_per_pass(const struct fm_lane *lane)
+{
+    return (lane->fold->train.count + lane->options.batch - 1) / lane->options.batch;
+}
+
+/* Examples of step s: places [first, first + n) of its pass, in the pass's own order. */
+static void select_batch(struct fm_lane *lane, int64_t step)
+{
+    const struct fm_indexset *set = &lane->fold->train;
+    const int64_t pass = step / steps_per_pass(lane),
+                  first = step % steps_per_pass(lane) * lane->options.batch;
+    struct fm_permutation order;
+    fm_permutation_init(&order, (uint64_t)set->count, lane->shuffle_key, (uint32_t)pass);
+    lane->step = step;
+    lane->n = set->count - first < lane->options.batch ? set->count - first : lane->options.batch;
+    for (int64_t i = 0; i < lane->n; i++) {
+        const int64_t place = lane->options.hyper.shuffle
+                                  ? (int64_t)fm_permutation_at(&order, (uint64_t)(first + i))
+                                  : first + i;
+        lane->example[i] = fm_indexset_at(set, place);
+        lane->weight[i] = weight_of(lane, lane->example[i]);
+    }
+}
+
+/* One step; false when it froze the lane. */
+static bool train_step(struct fm_lane *lane, const struct fm_request *request, int64_t s,
+                       struct fm_report *report)
+{
+    struct fm_step step;
+    select_batch(lane, s);
+    lane->numbers->gradients(lane, &step);
+    report->steps++;
+    report->examples += lane->n;
+    if (step.bad) {
+        if (report->bad_steps++ == 0) report->first_bad_step = s;
+        if (request->on_nan != FM_ON_NAN_KERAS) {
+            lane->frozen = request->on_nan != FM_ON_NAN_SKIP;
+            return !lane->frozen;
+        }
+    } else {
+        fm_lane_tail(lane)->last_loss = step.loss;
+        fm_lane_tail(lane)->last_norm = step.norm;
+    }
+    report->loss_sum += step.loss * (double)lane->n;
+    report->loss_examples += lane->n;
+    lane->numbers->update(lane, request->learning_rate);
+    return true;
+}
+
+static void train(struct fm_lane *lane, struct fm_work *work)
+{
+    const struct fm_request *request = &work->request;
+    struct fm_report *report = &work->report;
+    report->loss_sum = request->loss_sum;
+    for (int64_t i = 0; i < request->steps; i++) {
+        if (atomic_load(&work->cancel)) {
+            report->cancelled = true;
+            break;
+        }
+        if (!train_step(lane, request, request->first_step + i, report)) {
+            report->frozen = true;
+            break;
+        }
+    }
+    report->last_loss = fm_lane_tail(lane)->last_loss;
+    report->last_norm = fm_lane_tail(lane)->last_norm;
+}
+
+static void restore(struct fm_lane *lane, int slot, struct fm_report *report)
+{
+    if (!lane->taken[slot]) {
+        report->status = fm_fail(&report->error, FM_EINTERNAL, "snapshot slot %d is empty", slot);
+        return;
+    }
+    memcpy(lane->state, lane->snapshot[slot], (size_t)lane->layout.state);
+    lane->frozen = false;
+}
+
+void fm_lane_run(struct fm_lane *lane, struct fm_work *work)
+{
+    struct fm_report *report = &work->report;
+    report->first_bad_step = -1;
+    report->loss_sum = work->request.loss_sum;
+    report->last_loss = report->last_norm = report->loss = NAN;
+    if (atomic_load(&work->cancel)) {
+        report->cancelled = true;
+        return;
+    }
+    if (lane->frozen && work->request.kind != FM_RESTORE) {
+        report->frozen = true;
+        return;
+    }
+    switch (work->request.kind) {
+    case FM_TRAIN: train(lane, work); break;
+    case FM_EVALUATE: fm_lane_evaluate(lane, work); break;
+    case FM_SNAPSHOT:
+        memcpy(lane->snapshot[work->request.slot], lane->state, (size_t)lane->layout.state);
+        lane->taken[work->request.slot] = true;
+        break;
+    case FM_RESTORE: restore(lane, work->request.slot, report); break;
+    }
+}

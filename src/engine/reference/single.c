@@ -1,0 +1,26 @@
+/* The reference loops in float. */
+typedef float real;
+#include "engine/reference/real.h"
+
+#include "engine/reference/product.inc"
+#include "engine/reference/conv.inc"
+#include "engine/reference/dense.inc"
+#include "engine/reference/pool.inc"
+#include "engine/reference/activation.inc"
+#include "engine/reference/norm.inc"
+#include "engine/reference/gather.inc"
+#include "engine/reference/loss.inc"
+#include "engine/reference/optimizer.inc"
+#include "engine/reference/execute.inc"
+
+const struct fm_numbers fm_numbers_single = {
+    .backend = "cpu",
+    .name = "cpu-reference",
+    .size = sizeof(real),
+    .gradients = step_gradients,
+    .update = step_update,
+    .evaluate = evaluate_chunk,
+    .penalty = penalty,
+    .to_floats = to_floats,
+    .from_floats = from_floats,
+};
