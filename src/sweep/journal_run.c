@@ -168,13 +168,12 @@ int fm_journal_event(struct fm_journal *journal, const struct fm_fence *fence, c
 {
     int rc = fm_journal_group(journal, err);
     if (rc) return rc;
-    return fm_sql_run(&journal->sql,
-                      "INSERT INTO event SELECT trial, repeat, fold, (SELECT count(*) FROM event e WHERE "
-                      "e.trial = run.trial "
-                      "AND e.repeat = run.repeat AND e.fold = run.fold), attempt, ?, ?, ?, ?, ?, ?, ?" FENCE,
-                      err, "tiiiddtiiii", fm_event_name(event->kind), event->epoch, event->step, event->count,
-                      event->last_loss, event->last_norm, event->text, fence->trial, fence->repeat,
-                      fence->fold, fence->attempt);
+    return fm_sql_run(
+        &journal->sql,
+        "INSERT OR REPLACE INTO event SELECT trial, repeat, fold, ?, attempt, ?, ?, ?, ?, ?, ?, ?" FENCE, err,
+        "itiiiddtiiii", event->number, fm_event_name(event->kind), event->epoch, event->step, event->count,
+        event->last_loss, event->last_norm, event->text, fence->trial, fence->repeat, fence->fold,
+        fence->attempt);
 }
 
 int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, int64_t epoch, const void *blob,

@@ -23,7 +23,7 @@ static int pool_init(struct pool *pool, const struct fm_view *view, int64_t n, i
                      struct fm_error *err)
 {
     *pool = (struct pool){.width = width, .target_width = view->width};
-    if (view->values)
+    if (numbers)
         pool->targets = fm_malloc((size_t)n, (size_t)view->width * sizeof(float));
     else
         pool->classes = fm_malloc((size_t)n, sizeof *pool->classes);
@@ -69,7 +69,7 @@ static int add_fold(struct fm_journal *journal, int64_t trial, const struct fm_v
             memcpy(pool->targets + at * view->width, view->values + example * view->width,
                    (size_t)view->width * sizeof(float));
         else
-            pool->classes[at] = fm_packed_get(&view->classes, example);
+            pool->classes[at] = fm_metrics_class(view, example);
         at++;
     }
     pool->n = at;
@@ -79,7 +79,7 @@ static int add_fold(struct fm_journal *journal, int64_t trial, const struct fm_v
 static int write_pooled(struct fm_journal *journal, const struct fm_prepared *p, int64_t trial,
                         const struct pool *pool, double loss, struct fm_error *err)
 {
-    int64_t classes = p->data.nclasses;
+    int64_t classes = fm_metrics_classes(&p->data);
     int64_t *confusion = classes ? fm_calloc((size_t)classes * (size_t)classes, sizeof *confusion) : NULL;
     if (classes && !confusion) return fm_fail_memory(err);
     struct fm_measured pooled, none;
@@ -129,7 +129,8 @@ static int pool_trial(struct fm_journal *journal, const struct fm_prepared *p, c
     int64_t n = 0, folds = split->repeats * split->folds;
     for (int64_t f = 0; f < folds; f++) n += split->fold[f].val.count;
     struct pool pool;
-    int rc = pool_init(&pool, view, n, p->networks[trial->network].program->score_width, err);
+    int rc = pool_init(&pool, view, n, p->networks[trial->network].program->score_width,
+                       !fm_metrics_classes(&p->data), err);
     for (int64_t f = 0; !rc && f < folds; f++)
         rc = add_fold(journal, trial->number, view, &split->fold[f], &pool, err);
     double loss = NAN;

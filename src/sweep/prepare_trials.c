@@ -189,15 +189,16 @@ static const struct fm_node *place(const struct fm_prepared *p, const char *sect
 static int check_metric(const struct fm_prepared *p, enum fm_metric metric, const struct fm_node *where,
                         struct fm_error *err)
 {
-    uint32_t fitting = fm_metrics_fitting(p->data.nclasses);
+    int64_t classes = fm_metrics_classes(&p->data);
+    uint32_t fitting = fm_metrics_fitting(classes);
     if (fitting & 1u << metric) return 0;
-    return fm_node_fail(
-        where, FM_EFILE, err, "%s does not fit %s: choose %s", fm_metric_names[metric],
-        p->data.nclasses ? p->data.nclasses > 2 ? "more than two classes" : "classes" : "numbers",
-        !p->data.nclasses      ? "loss, mse, mae or r2"
-        : p->data.nclasses > 2 ? "loss, accuracy, balanced_accuracy, auc, pr_auc, macro_f1 or mcc"
-                               : "loss, accuracy, balanced_accuracy, auc, pr_auc, precision, recall, f1, "
-                                 "macro_f1 or mcc");
+    return fm_node_fail(where, FM_EFILE, err, "%s does not fit %s: choose %s", fm_metric_names[metric],
+                        classes ? classes > 2 ? "more than two classes" : "classes" : "numbers",
+                        !classes ? "loss, mse, mae or r2"
+                        : classes > 2
+                            ? "loss, accuracy, balanced_accuracy, auc, pr_auc, macro_f1 or mcc"
+                            : "loss, accuracy, balanced_accuracy, auc, pr_auc, precision, recall, f1, "
+                              "macro_f1 or mcc");
 }
 
 int fm_prepare_checks(struct fm_prepared *p, struct fm_error *err)

@@ -41,7 +41,6 @@ int64_t fm_schedule_memory(void)
 static int on_epoch(void *context, const struct fm_epoch *epoch, struct fm_error *err)
 {
     struct fm_schedule_lane *lane = context;
-    lane->epoch = epoch->epoch;
     return fm_journal_epoch(lane->schedule->journal, &lane->fence, epoch, err);
 }
 
@@ -77,7 +76,8 @@ int fm_schedule_checkpoint(struct fm_schedule_lane *lane, struct fm_error *err)
     struct fm_text blob = {0};
     int rc = fm_run_checkpoint(lane->run, &blob, err);
     if (!rc)
-        rc = fm_journal_save(lane->schedule->journal, &lane->fence, lane->epoch, blob.data, blob.size, err);
+        rc = fm_journal_save(lane->schedule->journal, &lane->fence, fm_run_epochs(lane->run), blob.data,
+                             blob.size, err);
     /* The blob is bound to the statement, which has run by now. */
     fm_text_fini(&blob);
     lane->saved = fm_monotonic();
@@ -97,8 +97,8 @@ static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane,
 {
     const struct fm_program *program = s->prepared->networks[lane->trial->network].program;
     int rc =
-        fm_journal_run_end(s->journal, &lane->fence, result, s->prepared->data.nclasses, program->score_width,
-                           program->float_count, fm_monotonic() - lane->began, err);
+        fm_journal_run_end(s->journal, &lane->fence, result, fm_metrics_classes(&s->prepared->data),
+                           program->score_width, program->float_count, fm_monotonic() - lane->began, err);
     if (rc) return rc;
     s->progress.done++;
     s->progress.failed += result->status == FM_RUN_FAILED;
@@ -140,7 +140,7 @@ static void fill_spec(struct fm_schedule *s, struct fm_schedule_lane *lane, int6
     const struct fm_planned *trial = lane->trial;
     const struct fm_program *program = s->prepared->networks[trial->network].program;
     const struct fm_train_config *config = &trial->config;
-    uint32_t metrics = config->metrics & fm_metrics_fitting(s->prepared->data.nclasses);
+    uint32_t metrics = config->metrics & fm_metrics_fitting(fm_metrics_classes(&s->prepared->data));
     double chunk = CHUNK_FLOPS / (fm_program_flops(program, true) * (double)config->batch_size + 1);
     *spec = (struct fm_run_spec){.backend = s->backend,
                                  .device = s->device,
@@ -163,9 +163,8 @@ static void fill_spec(struct fm_schedule *s, struct fm_schedule_lane *lane, int6
                                  .keep_weights = sweep->keep.weights};
 }
 
-static int begin_run(struct fm_schedule *s, struct fm_schedule_lane *lane, bool resume, struct fm_error *err)
+static int resume_run(struct fm_schedule *s, struct fm_schedule_lane *lane, struct fm_error *err)
 {
-    if (!resume) return fm_run_start(lane->run, err);
     struct fm_text blob = {0};
     struct fm_epoch *history = NULL;
     int64_t nhistory = 0;
@@ -174,13 +173,35 @@ static int begin_run(struct fm_schedule *s, struct fm_schedule_lane *lane, bool 
                                    &nhistory, err);
     if (!rc) rc = fm_run_resume(lane->run, blob.data, blob.size, history, nhistory, err);
     if (!rc) {
-        lane->epoch = nhistory;
         lane->flops_resumed = lane->flops * (double)nhistory / (double)lane->trial->config.epochs;
         s->progress.resumed++;
     }
     fm_text_fini(&blob);
     fm_free(history);
     return rc;
+}
+
+/* Opens the lane: from the checkpoint, or from the start. A checkpoint that does not fit (an older Foldmill
+ * wrote it) is no reason to give up: the run starts over under a new attempt. */
+static int begin_run(struct fm_schedule *s, struct fm_schedule_lane *lane, const struct fm_run_spec *spec,
+                     bool resume, uint64_t plan, struct fm_error *err)
+{
+    const struct fm_run_listener listener = {
+        .epoch = on_epoch, .event = on_event, .safe_point = on_safe_point, .context = lane};
+    struct fm_error own = {0};
+    int rc = fm_run_new(&lane->run, spec, &listener, err);
+    if (rc || !resume) return rc ? rc : fm_run_start(lane->run, err);
+    rc = resume_run(s, lane, &own);
+    if (rc != FM_EFILE) {
+        if (rc < 0 && err && !err->code) *err = own;
+        return rc;
+    }
+    fm_run_free(lane->run);
+    lane->run = NULL;
+    rc = fm_journal_run_start(s->journal, lane->fence.trial, lane->fence.repeat, lane->fence.fold,
+                              s->backend->numbers(s->device), plan, false, &lane->fence.attempt, err);
+    if (!rc) rc = fm_run_new(&lane->run, spec, &listener, err);
+    return rc ? rc : fm_run_start(lane->run, err);
 }
 
 static int make_weights(struct fm_schedule *s, struct fm_schedule_lane *lane, const struct fm_fold *fold,
@@ -227,14 +248,15 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
     if (rc) return rc;
     struct fm_run_spec spec;
     fill_spec(s, lane, run->fold, &spec);
-    const struct fm_run_listener listener = {
-        .epoch = on_epoch, .event = on_event, .safe_point = on_safe_point, .context = lane};
     struct fm_error own = {0};
-    rc = fm_run_new(&lane->run, &spec, &listener, &own);
-    if (!rc) rc = begin_run(s, lane, resume, &own);
+    rc = begin_run(s, lane, &spec, resume, plan, &own);
     if (!rc) return 0;
-    if (rc == FM_ENOMEM || rc == FM_ESHAPE)
-        return fail_run(s, lane, rc == FM_ENOMEM ? "oom" : "shape", own.text, err);
+    if (rc > 0) {
+        rc = record_end(s, lane, fm_run_result(lane->run), err);
+        fm_schedule_close(s, lane);
+        return rc ? rc : 1;
+    }
+    if (rc == FM_ENOMEM) return fail_run(s, lane, "oom", own.text, err);
     if (err && !err->code) *err = own;
     return rc;
 }

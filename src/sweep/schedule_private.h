@@ -18,7 +18,7 @@ struct fm_schedule_lane {
     struct fm_planned *trial;
     struct fm_fence fence;
     float *class_weights;
-    int64_t cost, epoch;         /* bytes; completed epochs */
+    int64_t cost;                /* bytes */
     double began, saved;         /* monotonic */
     double flops, flops_resumed; /* expected work; the part done before this process */
 };
