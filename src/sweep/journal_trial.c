@@ -19,7 +19,7 @@ static void pool_fini(struct pool *pool)
     fm_free(pool->scores);
 }
 
-static int pool_init(struct pool *pool, const struct fm_view *view, int64_t n, int64_t width,
+static int pool_init(struct pool *pool, const struct fm_view *view, int64_t n, int64_t width, bool numbers,
                      struct fm_error *err)
 {
     *pool = (struct pool){.width = width, .target_width = view->width};
