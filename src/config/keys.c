@@ -99,13 +99,13 @@ static void list_words(const char *const *words, size_t count, char *buffer, siz
     }
 }
 
-static int read_choice(const struct fm_key *key, const struct fm_node *node, const char *path, int *value,
-                       struct fm_error *err)
+int fm_choice_read(const struct fm_node *node, const char *path, const char *const *choices, int *value,
+                   struct fm_error *err)
 {
     const char *text;
     char words[512], shown[64];
-    size_t count = choice_count(key->choices);
-    list_words(key->choices, count, words, sizeof words);
+    size_t count = choice_count(choices);
+    list_words(choices, count, words, sizeof words);
     if (node->kind != FM_SCALAR || fm_node_type(node) == FM_NULL) {
         return fm_node_fail(node, FM_EFILE, err, "%s is %s; expected %s", path,
                             node->kind == FM_LIST  ? "a list"
@@ -116,12 +116,12 @@ static int read_choice(const struct fm_key *key, const struct fm_node *node, con
     int code = fm_node_text(node, path, &text, err);
     if (code) return code;
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(text, key->choices[i]) == 0) {
+        if (strcmp(text, choices[i]) == 0) {
             *value = (int)i;
             return 0;
         }
     }
-    const char *near = fm_nearest(text, key->choices, count);
+    const char *near = fm_nearest(text, choices, count);
     fm_show(text, node->size, shown, sizeof shown);
     if (near) {
         return fm_node_fail(node, FM_EFILE, err, "%s is %s; did you mean %s? (expected %s)", path, shown,
@@ -166,7 +166,7 @@ static int read_value(const struct fm_key *key, const struct fm_node *node, cons
     case FM_KEY_BOOL: return fm_node_bool(node, path, place, err);
     case FM_KEY_INTEGER: return read_integer(key, node, path, place, err);
     case FM_KEY_NUMBER: return read_number(key, node, path, place, err);
-    case FM_KEY_CHOICE: return read_choice(key, node, path, place, err);
+    case FM_KEY_CHOICE: return fm_choice_read(node, path, key->choices, place, err);
     case FM_KEY_NODE: *(const struct fm_node **)place = node; return 0;
     }
     return fm_fail(err, FM_EINTERNAL, "key %s has no type", path);

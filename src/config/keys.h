@@ -50,6 +50,10 @@ struct fm_key {
 int fm_keys_read(const struct fm_key *keys, const struct fm_node *map, const struct fm_node *where,
                  const char *path, void *target, uint64_t *given, struct fm_notes *notes, struct fm_error *err);
 
+/* One word out of `choices` (NULL-terminated) by its index; anything else is an error with the nearest word. */
+int fm_choice_read(const struct fm_node *node, const char *path, const char *const *choices, int *value,
+                   struct fm_error *err);
+
 /* `name` or `{name: {arguments}}`, as layers, losses and optimizers are written: gives the name node and the
  * arguments (NULL when there are none). Anything else is an error. */
 int fm_named_read(const struct fm_node *node, const char *path, const struct fm_node **name,
