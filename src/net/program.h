@@ -174,6 +174,7 @@ struct fm_variable {
 struct fm_layer_info {
     char *path;                    /* "model[0].repeat[1].layers[0].conv1d": second time round, first layer */
     char *type;                    /* "conv1d" */
+    int ordinal;                   /* among the layers of its type, from 0: Keras's number in names */
     const char *file;              /* the document's; it must outlive the program */
     int64_t line, column;
     int64_t in_rows, in_channels, out_rows, out_channels;
