@@ -86,7 +86,6 @@ static int check_categorical(const struct fm_builder *b, struct fm_error *err)
     snprintf(target, sizeof target, "the target has %" PRId64 " classes", in->nclasses);
     if (in->exact_classes && b->channels != in->nclasses)
         return wrong_outputs(b, err, target, in->nclasses, "");
-    if (b->channels < in->nclasses) return wrong_outputs(b, err, target, in->nclasses, " or more");
     return 0;
 }
 

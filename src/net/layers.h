@@ -17,15 +17,16 @@ struct fm_net_input {
     int64_t channels;              /* C, or the alphabet's size for letters */
     bool letters;
     int64_t nclasses;              /* 0 when the target is a number or a distribution */
-    bool exact_classes;            /* text classes: the outputs must be as many as the classes; class numbers of an
-                                      array: at least as many */
+    bool exact_classes;            /* text classes: the outputs must be as many as the classes. Class numbers of an
+                                      array are held against the outputs by fm_dataset_check_outputs, which names
+                                      the examples (case A11): not here */
     int64_t target_width;          /* numbers: 1; distribution: K */
     bool distribution;
 };
 
 /* Compiles. `model` and `train` hold no parameters any more. The last layer's units must fit the loss: K for
- * (sparse_)categorical_crossentropy (at least the number of classes; equal for text classes), 1 for
- * binary_crossentropy and numbers. */
+ * (sparse_)categorical_crossentropy (equal to the number of text classes, or to the width of a distribution), 1 for
+ * binary_crossentropy and the target's width for numbers. */
 int fm_program_compile(struct fm_program **program, const struct fm_node *model, const struct fm_train_config *train,
                        const struct fm_net_input *input, struct fm_notes *notes, struct fm_error *err);
 
