@@ -13,6 +13,7 @@ struct setting {
     enum fm_stop_rule rule;
     enum fm_on_nan on_nan;
     struct fm_scripted_fault bad; /* epoch -2 = none */
+    int64_t steps_per_epoch;
 };
 
 #define NO_FAULT                                                                                             \
@@ -20,13 +21,16 @@ struct setting {
         .epoch = -2                                                                                          \
     }
 static const struct setting settings[] = {
-    {"plain", false, FM_STOP_NONE, FM_ON_NAN_STOP, NO_FAULT},
-    {"keras", false, FM_STOP_KERAS, FM_ON_NAN_STOP, NO_FAULT},
-    {"keras, inner, rollback", true, FM_STOP_KERAS, FM_ON_NAN_ROLLBACK, {.epoch = 2, .above = .3}},
-    {"gl, skip", false, FM_STOP_GL, FM_ON_NAN_SKIP, {.epoch = -1}},
-    {"up, rollback to the end", true, FM_STOP_UP, FM_ON_NAN_ROLLBACK, {.epoch = 3}},
-    {"pq, keras's nan", false, FM_STOP_PQ, FM_ON_NAN_KERAS, {.epoch = 4}},
-    {"stop", true, FM_STOP_KERAS, FM_ON_NAN_STOP, {.epoch = 3}},
+    {"plain", false, FM_STOP_NONE, FM_ON_NAN_STOP, NO_FAULT, 0},
+    {"keras", false, FM_STOP_KERAS, FM_ON_NAN_STOP, NO_FAULT, 0},
+    {"keras, inner, rollback", true, FM_STOP_KERAS, FM_ON_NAN_ROLLBACK, {.epoch = 2, .above = .3}, 0},
+    {"gl, skip", false, FM_STOP_GL, FM_ON_NAN_SKIP, {.epoch = -1}, 0},
+    {"up, rollback to the end", true, FM_STOP_UP, FM_ON_NAN_ROLLBACK, {.epoch = 3}, 0},
+    {"pq, keras's nan", false, FM_STOP_PQ, FM_ON_NAN_KERAS, {.epoch = 4}, 0},
+    /* A pass of three steps, so that the bad step stands in the middle of the run's third epoch. */
+    {"rollback in mid-epoch", true, FM_STOP_KERAS, FM_ON_NAN_ROLLBACK, {.epoch = 5, .above = .3}, 6},
+    {"rollback from the start", true, FM_STOP_NONE, FM_ON_NAN_ROLLBACK, {.epoch = 1, .above = .6}, 6},
+    {"stop", true, FM_STOP_KERAS, FM_ON_NAN_STOP, {.epoch = 3}, 0},
 };
 #define SETTINGS (sizeof settings / sizeof *settings)
 
@@ -48,7 +52,8 @@ static void begin(struct ts_training *t, const struct setting *s, int64_t chunk)
         options.nfaults++;
     }
     ts_training_init(t, s->inner);
-    t->config.epochs = 8;
+    t->config.epochs = s->steps_per_epoch ? 5 : 8;
+    t->config.steps_per_epoch = s->steps_per_epoch;
     t->config.on_nan = s->on_nan;
     t->config.early_stopping.rule = s->rule;
     t->config.early_stopping.restore_best_weights = true;

@@ -108,6 +108,10 @@ Test(stopping, what_is_not_finite_never_improves)
     o = replay(&config, NULL, (double[]){.9, -INFINITY, .8, .7}, 4);
     cr_assert_eq(o.stopped, 0);
     cr_assert_eq(o.kept, 4);
+    config.early_stopping.patience = 0; /* nothing stops after the first epoch */
+    o = replay(&config, NULL, (double[]){NAN, .9, .8, .8}, 4);
+    cr_assert_eq(o.stopped, 4);
+    config.early_stopping.patience = 2;
     config.early_stopping.mode = FM_MODE_MAX;
     o = replay(&config, NULL, (double[]){.5, INFINITY, .6, .7}, 4);
     cr_assert_eq(o.kept, 4);
