@@ -63,6 +63,8 @@ struct fm_numbers {
     void (*gradients)(struct fm_lane *lane, struct fm_step *step); /* forward, backward, regularisers, norm */
     void (*update)(struct fm_lane *lane, double learning_rate);    /* clip, optimizer, moving statistics */
     void (*evaluate)(struct fm_lane *lane, double *loss, double *scores); /* of lane->n examples */
+    void (*operation)(struct fm_lane *lane,
+                      const struct fm_op *op);     /* forward or backward: one for the batch */
     double (*penalty)(const struct fm_lane *lane); /* the regularisers' part of the loss */
     void (*to_floats)(const void *state, int64_t count, float *parameters);
     void (*from_floats)(void *state, int64_t count, const float *parameters);

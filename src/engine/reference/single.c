@@ -20,6 +20,7 @@ const struct fm_numbers fm_numbers_single = {
     .gradients = step_gradients,
     .update = step_update,
     .evaluate = evaluate_chunk,
+    .operation = execute_op,
     .penalty = penalty,
     .to_floats = to_floats,
     .from_floats = from_floats,
