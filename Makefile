@@ -106,7 +106,7 @@ $(LIBRARY): $(LIB_OBJECTS) $(B)/objects-library
 	$(AR) rcs $@ $(LIB_OBJECTS)
 
 $(SHARED): $(LIB_OBJECTS) $(B)/objects-library
-	$(CC) -shared -Wl,-soname,libfoldmill.so.$(SOVERSION) $(if $(PROGRAM),-Wl,-z$(comma)defs) $(LDFLAGS) -o $@ $(LIB_OBJECTS) $(LDLIBS)
+	$(CC) -shared -Wl,-soname,libfoldmill.so.$(SOVERSION) $(if $(PROGRAM),-Wl$(comma)-z$(comma)defs) $(LDFLAGS) -o $@ $(LIB_OBJECTS) $(LDLIBS)
 	@ln -sf libfoldmill.so $(B)/libfoldmill.so.$(SOVERSION)
 
 $(B)/foldmill: $(CLI_OBJECTS) $(LIBRARY) $(B)/objects-program
