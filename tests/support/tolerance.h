@@ -18,6 +18,8 @@
     X(FLOAT_GRADIENT, 1e-4, 1e-6, "gradients in float: two such sums behind each other, with cancellation")  \
     X(FLOAT_TRAINING, 1e-3, 1e-5,                                                                            \
       "20 steps in float from the same start: differences of rounding grow every step")                      \
+    X(FLOAT_NOISE, 1e-2, 1e-4,                                                                               \
+      "a bias before batch normalisation: its gradient is zero but for rounding, which Adam makes large")    \
     X(DIFFERENCE, 1e-5, 1e-8, "central differences in double, h = 1e-5: error h^2 plus rounding 1e-16 / h")  \
     X(METRIC, 1e-6, 1e-7, "metrics of float scores, summed in double")
 
