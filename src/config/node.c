@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "config/tree.h"
 
 struct fm_block {
     struct fm_block *next;
@@ -129,7 +130,7 @@ static bool is_one_of(const struct fm_node *node, const char *const *words)
 }
 
 /* 0o17 and 0x1F, which the core schema has beside decimal integers. */
-static bool parse_based(const struct fm_node *node, int64_t *value)
+bool fm_parse_based(const struct fm_node *node, int64_t *value)
 {
     if (node->size < 3 || node->text[0] != '0') return false;
     unsigned base = node->text[1] == 'o' ? 8 : node->text[1] == 'x' ? 16 : 0;
@@ -168,7 +169,7 @@ enum fm_node_type fm_node_type(const struct fm_node *node)
     if (is_one_of(node, bools)) return FM_BOOL;
     int64_t whole;
     double number;
-    if (parse_based(node, &whole)) return FM_INTEGER;
+    if (fm_parse_based(node, &whole)) return FM_INTEGER;
     if (only_digits(node) && fm_parse_integer(node->text, node->size, &whole)) return FM_INTEGER;
     if (fm_parse_number(node->text, node->size, &number)) return FM_NUMBER;
     return FM_TEXT;
@@ -224,6 +225,19 @@ static int fail_type(const struct fm_node *node, const char *path, const char *w
         node->kind == FM_SCALAR && type != FM_NULL ? found : describe(node, found, sizeof found), wanted);
 }
 
+void fm_node_note(const struct fm_node *node, struct fm_notes *notes, enum fm_level level, const char *format,
+                  ...)
+{
+    char text[1024], place[64] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (node->line)
+        snprintf(place, sizeof place, ":%lld:%lld", (long long)node->line, (long long)node->column);
+    fm_note(notes, level, "%s%s: %s", node->file, place, text);
+}
+
 /* ---- typed readers ---- */
 
 int fm_node_bool(const struct fm_node *node, const char *path, bool *value, struct fm_error *err)
@@ -237,7 +251,7 @@ int fm_node_integer(const struct fm_node *node, const char *path, int64_t *value
 {
     enum fm_node_type type = fm_node_type(node);
     if (type == FM_INTEGER || type == FM_NUMBER) {
-        if (parse_based(node, value) || fm_parse_integer(node->text, node->size, value)) return 0;
+        if (fm_parse_based(node, value) || fm_parse_integer(node->text, node->size, value)) return 0;
     }
     return fail_type(node, path, "a whole number", err);
 }
@@ -247,7 +261,7 @@ int fm_node_number(const struct fm_node *node, const char *path, double *value, 
     enum fm_node_type type = fm_node_type(node);
     int64_t whole;
     if (type == FM_INTEGER || type == FM_NUMBER) {
-        if (parse_based(node, &whole)) {
+        if (fm_parse_based(node, &whole)) {
             *value = (double)whole;
             return 0;
         }
@@ -261,49 +275,4 @@ int fm_node_text(const struct fm_node *node, const char *path, const char **valu
     if (node->kind != FM_SCALAR || fm_node_type(node) == FM_NULL) return fail_type(node, path, "text", err);
     *value = node->text;
     return 0;
-}
-
-/* ---- JSON ---- */
-
-static json_t *scalar_json(const struct fm_node *node)
-{
-    int64_t whole;
-    double number;
-    switch (fm_node_type(node)) {
-    case FM_NULL: return json_null();
-    case FM_BOOL: return json_boolean(node->text[0] == 't' || node->text[0] == 'T');
-    case FM_INTEGER:
-    case FM_NUMBER:
-        if (parse_based(node, &whole) || fm_parse_integer(node->text, node->size, &whole))
-            return json_integer(whole);
-        if (!fm_parse_number(node->text, node->size, &number)) return NULL;
-        return json_real(number);
-    default: return json_stringn(node->text, node->size);
-    }
-}
-
-json_t *fm_node_json(const struct fm_node *node)
-{
-    if (node->kind == FM_SCALAR) return scalar_json(node);
-    json_t *json = node->kind == FM_LIST ? json_array() : json_object();
-    for (size_t i = 0; json && i < node->count; i++) {
-        json_t *item = fm_node_json(node->items[i]);
-        /* Both calls take the reference to item, and refuse NULL. */
-        int failed = node->kind == FM_LIST ? json_array_append_new(json, item)
-                                           : json_object_set_new(json, node->keys[i]->text, item);
-        if (failed) {
-            json_decref(json);
-            return NULL;
-        }
-    }
-    return json;
-}
-
-bool fm_node_equal(const struct fm_node *a, const struct fm_node *b)
-{
-    json_t *left = fm_node_json(a), *right = fm_node_json(b);
-    bool equal = left && right && json_equal(left, right);
-    json_decref(left);
-    json_decref(right);
-    return equal;
 }

@@ -17,8 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/log.h"
+
 struct fm_error;
-struct fm_notes;
+struct fm_text;
 
 enum fm_node_kind { FM_SCALAR, FM_LIST, FM_MAP };
 
@@ -83,9 +85,16 @@ int fm_node_text(const struct fm_node *node, const char *path, const char **valu
 int fm_node_fail(const struct fm_node *node, int code, struct fm_error *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* "file:line:column: text" as a note or warning (fm_note). */
+void fm_node_note(const struct fm_node *node, struct fm_notes *notes, enum fm_level level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* The value as JSON by the core schema, whole numbers as integers (3.0 and 3 are one value), keys in the order
  * written. NULL when memory is out. */
 json_t *fm_node_json(const struct fm_node *node);
+/* JSON as canonical text: compact, keys sorted, numbers as short as they read back (0.003, not
+ * 0.0030000000000000001). Any kind of value. 0 or FM_ENOMEM. */
+int fm_json_text(const json_t *json, struct fm_text *text, struct fm_error *err);
 bool fm_node_equal(const struct fm_node *a, const struct fm_node *b);   /* by value, as their JSON */
 
 /* Sets the value at a dotted path ("train.epochs=3"; list elements by number from 0), making maps on the way:

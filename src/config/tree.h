@@ -2,10 +2,13 @@
 #ifndef FM_CONFIG_TREE_H
 #define FM_CONFIG_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct fm_document;
 struct fm_error;
+struct fm_node;
 
 /* No tree is deeper, so every walk over one may recurse. */
 #define FM_MAX_DEPTH 64
@@ -14,5 +17,8 @@ struct fm_error;
 
 /* FM_EFILE: the root of a sweep file must be a mapping. */
 int fm_document_fail_root(const struct fm_document *doc, struct fm_error *err);
+
+/* 0o17 and 0x1F, which the core schema has beside decimal integers. */
+bool fm_parse_based(const struct fm_node *node, int64_t *value);
 
 #endif

@@ -161,9 +161,8 @@ static void warn_odd(struct builder *b, const struct fm_node *node)
         return;
     }
     enum fm_node_type type = fm_node_type(node);
-    fm_note(b->notes, FM_WARNING, "%s:%lld:%lld: %.40s is %s here (YAML 1.2), but %s for YAML 1.1 readers",
-            b->doc->file, (long long)node->line, (long long)node->column, node->text,
-            type == FM_INTEGER ? "a decimal number" : "text", reading);
+    fm_node_note(node, b->notes, FM_WARNING, "%.40s is %s here (YAML 1.2), but %s for YAML 1.1 readers",
+                 node->text, type == FM_INTEGER ? "a decimal number" : "text", reading);
 }
 
 /* ---- events to nodes ---- */

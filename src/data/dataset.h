@@ -59,7 +59,8 @@ struct fm_dataset {
     char **class_names;            /* nclasses, in the order of their codes */
     struct fm_packed classes;      /* codes 0..nclasses, per position or per record */
     int64_t target_width;          /* numbers: 1; K for y[N,K] (per record) */
-    float *target_values;          /* [positions or records][target_width], when nclasses == 0 */
+    float *target_values;          /* [positions or records][target_width], when nclasses == 0; NaN = no label here
+                                      (other: skip), treated like class code `nclasses` */
     bool distribution;             /* y[N,K] given for categorical_crossentropy */
 
     uint64_t *mask;                /* bit per stored position: may be an anchor; NULL = all */
@@ -70,6 +71,12 @@ struct fm_dataset {
     bool fold_per_record;
     int64_t nfolds;
     char **fold_names;             /* distinct values in order (numbers by value, else text), without -1 */
+
+    /* Class numbers of an array, for fm_dataset_check_outputs: where they stood, and the negative ones, which no
+     * network has an output for (at most 4 are remembered). Their code is `nclasses`. */
+    char *target_from;             /* "y.npy" or "data.npz: y"; NULL: targets are no class numbers of an array */
+    int64_t target_columns;        /* of y [N,L]; 0: y is a list */
+    int64_t negatives, negative_index[4], negative_value[4];
 
     struct fm_file_stamp *files;
     int64_t nfiles;
@@ -92,6 +99,11 @@ struct fm_dataset_needs {
 int fm_dataset_load(struct fm_dataset *data, const struct fm_data_config *config,
                     const struct fm_dataset_needs *needs, struct fm_notes *notes, struct fm_error *err);
 void fm_dataset_fini(struct fm_dataset *data);
+
+/* Whether a network with `outputs` outputs can learn these targets: every class has an output (one output is enough for
+ * two classes), a distribution is as wide as the outputs, a number has one. Class numbers of an array that have none are
+ * named with their file, index and value (FM_EFILE). */
+int fm_dataset_check_outputs(const struct fm_dataset *data, int64_t outputs, struct fm_error *err);
 
 /* Fills everything of a stamp but its path, reading the file for its hash. */
 int fm_stamp_read(struct fm_file_stamp *stamp, struct fm_error *err);
