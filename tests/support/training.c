@@ -35,34 +35,30 @@ static void part(struct fm_indexset *set, int64_t first, int64_t count, int64_t 
     fm_indexset_finish(&b, set, &err);
 }
 
-static void data(struct ts_training *t)
+static void data(struct ts_training *t, int64_t positions, int64_t length)
 {
-    t->starts[1] = TS_EXAMPLES;
+    int64_t n = positions - length + 1;
+    t->starts[1] = positions;
     t->factor[0] = 1;
-    for (int i = 0; i < TS_EXAMPLES; i++) {
-        t->classes[i] = (uint8_t)(i * 7 % 5 < 2);
-        t->values[i] = (float)(i * 13 % 20) / 10 - 1 + t->classes[i];
-        t->weights[i] = 1;
-        t->class_counts[t->classes[i]]++;
-    }
     t->data = (struct fm_dataset){.nrecords = 1,
                                   .starts = t->starts,
-                                  .positions = TS_EXAMPLES,
+                                  .positions = positions,
                                   .channels = 1,
                                   .values = t->values,
                                   .offset = t->offset,
                                   .nclasses = 2,
                                   .target_width = 1,
-                                  .classes = {8, TS_EXAMPLES, t->classes}};
-    part(&t->examples.anchors, 0, TS_EXAMPLES, 1);
-    t->examples.count = TS_EXAMPLES;
-    t->examples.longest = 1;
+                                  .classes = {8, positions, t->classes}};
+    part(&t->examples.anchors, 0, n, 1);
+    t->examples.count = n;
+    t->examples.longest = length;
     t->view = (struct fm_view){.data = &t->data,
                                .examples = &t->examples,
-                               .length = 1,
-                               .classes = t->data.classes,
+                               .length = length,
+                               .classes = {8, n, t->classes},
                                .width = 1,
                                .class_counts = t->class_counts};
+    for (int64_t i = 0; i < n; i++) t->class_counts[t->classes[i]]++;
 }
 
 static void count(const struct ts_training *t, const struct fm_indexset *set, int64_t counts[2])
@@ -70,13 +66,11 @@ static void count(const struct ts_training *t, const struct fm_indexset *set, in
     for (int64_t i = 0; i < set->count; i++) counts[t->classes[fm_indexset_at(set, i)]]++;
 }
 
-void ts_training_init(struct ts_training *t, bool inner)
+static void fold(struct ts_training *t, int64_t train, int64_t inner, int64_t val)
 {
-    memset(t, 0, sizeof *t);
-    data(t);
-    part(&t->fold.train, 0, inner ? 10 : 14, 1);
-    part(&t->fold.inner, 10, inner ? 4 : 0, 1);
-    part(&t->fold.val, 14, 6, 1);
+    part(&t->fold.train, 0, train, 1);
+    part(&t->fold.inner, train, inner, 1);
+    part(&t->fold.val, train + inner, val, 1);
     t->fold.train_classes = t->counts[0];
     t->fold.inner_classes = t->counts[1];
     t->fold.val_classes = t->counts[2];
@@ -86,17 +80,71 @@ void ts_training_init(struct ts_training *t, bool inner)
     t->fold.shift = t->shift;
     t->fold.factor = t->factor;
     t->split = (struct fm_split){.repeats = 1, .folds = 1, .fold = &t->fold};
-    t->program = (struct fm_program){
+}
+
+static void config(struct ts_training *t)
+{
+    t->blank = (struct fm_program){
         .score_width = 1, .param_count = 5, .trainable_count = 5, .float_count = 5, .hash = 77};
+    t->program = &t->blank;
     t->config.loss.kind = FM_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     t->config.optimizer.kind = FM_OPTIMIZER_SGD;
     t->config.optimizer.learning_rate = 1;
+    t->config.optimizer.epsilon = 1e-7;
+    t->config.optimizer.beta_1 = .9;
+    t->config.optimizer.beta_2 = .999;
     t->config.batch_size = 4;
     t->config.epochs = 5;
     t->config.shuffle = true;
     t->config.metrics = 1u << FM_METRIC_ACCURACY;
     t->config.early_stopping.monitor = (struct fm_monitor){FM_PART_VAL, FM_METRIC_LOSS};
     t->config.early_stopping.strip = 5;
+}
+
+void ts_training_init(struct ts_training *t, bool inner)
+{
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < TS_EXAMPLES; i++) {
+        t->classes[i] = (uint8_t)(i * 7 % 5 < 2);
+        t->values[i] = (float)(i * 13 % 20) / 10 - 1 + t->classes[i];
+    }
+    data(t, TS_EXAMPLES, 1);
+    fold(t, inner ? 10 : 14, inner ? 4 : 0, 6);
+    config(t);
+}
+
+void ts_training_init_series(struct ts_training *t, bool inner)
+{
+    const int64_t length = 8;
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < TS_POSITIONS; i++)
+        t->values[i] = (float)sin(i * .7) + (float)(i * 37 % 19) / 19 - .5f;
+    for (int i = 0; i + length <= TS_POSITIONS; i++) {
+        float sum = 0;
+        for (int j = 0; j < length; j++) sum += t->values[i + j];
+        t->classes[i] = sum > 0;
+    }
+    data(t, TS_POSITIONS, length);
+    fold(t, inner ? 36 : 44, inner ? 8 : 0, 13);
+    config(t);
+}
+
+void ts_training_init_numbers(struct ts_training *t, const float *x, const float *y, int64_t n, int64_t m)
+{
+    memset(t, 0, sizeof *t);
+    memcpy(t->values, x, (size_t)(n + m) * sizeof *x);
+    memcpy(t->targets, y, (size_t)(n + m) * sizeof *y);
+    data(t, n + m, 1);
+    t->data.nclasses = 0;
+    t->data.target_values = t->targets;
+    t->data.classes = t->view.classes = (struct fm_packed){0};
+    t->view.values = t->targets;
+    t->view.class_counts = NULL;
+    fold(t, n, 0, m);
+    t->fold.train_classes = t->fold.inner_classes = t->fold.val_classes = NULL;
+    config(t);
+    t->config.loss.kind = FM_LOSS_MSE;
+    t->config.metrics = 1u << FM_METRIC_MAE;
 }
 
 void ts_training_open(struct ts_training *t, const struct fm_backend *backend)
@@ -116,7 +164,7 @@ void ts_training_open(struct ts_training *t, const struct fm_backend *backend)
                                    .device = t->device,
                                    .resident = &t->resident,
                                    .dataset = dataset,
-                                   .program = &t->program,
+                                   .program = t->program,
                                    .config = &t->config,
                                    .metrics = t->config.metrics,
                                    .metric = {FM_PART_VAL, FM_METRIC_LOSS},

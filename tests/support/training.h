@@ -1,5 +1,4 @@
-/* One tiny fold and a run on it, for tests of the trainer: 20 examples of two classes (14 train, of which 4 are `inner`
- * when asked for, 6 val), window length 1, one channel. What the run tells is recorded, checkpoints included. */
+/* One tiny fold and a run on it, for tests of the trainer. What the run tells is recorded, checkpoints included. */
 #ifndef FM_TESTS_TRAINING_H
 #define FM_TESTS_TRAINING_H
 
@@ -8,6 +7,7 @@
 #define TS_EPOCHS 64
 #define TS_EVENTS 32
 #define TS_EXAMPLES 20
+#define TS_POSITIONS 64
 
 struct ts_training {
     struct fm_dataset data;
@@ -15,13 +15,14 @@ struct ts_training {
     struct fm_view view;
     struct fm_split split;
     struct fm_fold fold;
-    struct fm_program program;     /* of the scripted backend: nothing but sizes */
+    struct fm_program blank;       /* for the scripted backend: nothing but sizes */
+    const struct fm_program *program;   /* = &blank until a test puts its own here, before open */
     struct fm_resident resident;
     struct fm_train_config config;
     struct fm_run_spec spec;
-    uint8_t classes[TS_EXAMPLES];
-    float values[TS_EXAMPLES], weights[TS_EXAMPLES];
-    int64_t anchors_first, starts[2], class_counts[2], counts[3][2];
+    uint8_t classes[TS_POSITIONS];
+    float values[TS_POSITIONS], targets[TS_POSITIONS];
+    int64_t starts[2], class_counts[2], counts[3][2];
     float shift[1], factor[1];
     double offset[1];
     struct fm_device *device;
@@ -29,8 +30,13 @@ struct ts_training {
     struct fm_backend backend;     /* the given one, its submit tapped */
 };
 
-/* The fold; `inner` splits it off. config gets sweep-file.md's defaults with batch 4, 5 epochs, mse-free loss. */
+/* 20 examples of two classes, window length 1, one channel: 14 train, or 10 and 4 inner, and 6 val. SGD with rate 1,
+ * batch 4, 5 epochs, accuracy each epoch, no early stopping. */
 void ts_training_init(struct ts_training *t, bool inner);
+/* The same with 57 windows of 8 out of 64 positions, classes by their mean: 44 train, or 36 and 8 inner, and 13 val. */
+void ts_training_init_series(struct ts_training *t, bool inner);
+/* The examples of ts_training_init are numbers instead, one a position: examples [0, n) train, the next m are val. */
+void ts_training_init_numbers(struct ts_training *t, const float *x, const float *y, int64_t n, int64_t m);
 /* Opens the device, loads the data, fills spec. */
 void ts_training_open(struct ts_training *t, const struct fm_backend *backend);
 void ts_training_fini(struct ts_training *t);

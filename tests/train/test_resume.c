@@ -112,7 +112,7 @@ static void same_state(const char *name, struct ts_training *t, struct ts_told *
     struct fm_error err = {0};
     struct fm_lane *lanes[] = {(struct fm_lane *)fm_run_lane(a->run), (struct fm_lane *)fm_run_lane(b->run)};
     int64_t size = t->backend.state_size(lanes[0]);
-    size_t floats = (size_t)t->program.float_count * sizeof(float);
+    size_t floats = (size_t)t->program->float_count * sizeof(float);
     cr_assert(size <= (int64_t)sizeof x && size >= (int64_t)(floats + 16));
     cr_assert_eq(t->backend.state_read(lanes[0], x, &err), 0);
     cr_assert_eq(u->backend.state_read(lanes[1], y, &err), 0);
@@ -135,7 +135,7 @@ static void same_result(const char *name, struct ts_training *t, struct fm_run_r
     if (a->status != FM_RUN_COMPLETED) return;
     cr_assert_arr_eq(a->confusion, b->confusion, 4 * sizeof *a->confusion);
     cr_assert_arr_eq(a->scores, b->scores, (size_t)a->nscores * sizeof *a->scores);
-    cr_assert_arr_eq(a->weights, b->weights, (size_t)t->program.float_count * sizeof *a->weights);
+    cr_assert_arr_eq(a->weights, b->weights, (size_t)t->program->float_count * sizeof *a->weights);
 }
 
 static void whole(struct ts_training *t, struct ts_told *told, const struct setting *s, int64_t chunk)
@@ -238,9 +238,9 @@ Test(resume, a_checkpoint_that_does_not_fit_is_refused)
     told.epochs[0].epoch = 2;
     cr_assert_eq(try_resume(&t, &told, blob, size, epochs), FM_EFILE);
     told.epochs[0].epoch = 1;
-    t.program.hash++;
+    t.blank.hash++;
     cr_assert_eq(try_resume(&t, &told, blob, size, epochs), FM_EFILE);
-    t.program.hash--;
+    t.blank.hash--;
     t.config.batch_size = 5;
     cr_assert_eq(try_resume(&t, &told, blob, size, epochs), FM_EFILE);
     t.config.batch_size = 4;
