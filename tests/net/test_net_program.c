@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "net/builder.h"
 #include "net/print.h"
 #include "support/allocation.h"
 #include "support/network.h"
@@ -725,6 +726,60 @@ Test(net_program, hash_tells_losses_and_optimizers_apart)
     }
     for (int i = 0; i < 9; i++)
         for (int k = 0; k < i; k++) cr_expect_neq(hashes[i], hashes[k], "%d and %d", i, k);
+}
+
+/* Every field of an operation that says what is computed counts, whatever the shapes do. */
+Test(net_program, hash_reads_every_field)
+{
+    struct ts_network n;
+    build(&n,
+          "[{conv1d: {filters: 4, kernel_size: 3, activation: elu, kernel_regularizer: l1}}, {dropout: "
+          "{rate: 0.5}}, "
+          "max_pooling1d, layer_normalization, batch_normalization" END,
+          false);
+    struct fm_program *p = n.program;
+    uint64_t hash = fm_program_hash(p);
+    cr_expect_eq(hash, p->hash);
+#define CHANGES(field)                                                                                       \
+    do {                                                                                                     \
+        __typeof__(field) kept = (field);                                                                    \
+        (field) = kept + 1;                                                                                  \
+        cr_expect_neq(fm_program_hash(p), hash, #field " of operation %d", i);                               \
+        (field) = kept;                                                                                      \
+    } while (0)
+    for (int i = 0; i < p->nops; i++) {
+        struct fm_op *op = &p->ops[i];
+        CHANGES(op->code);
+        CHANGES(op->stage);
+        CHANGES(op->in[0]);
+        CHANGES(op->out[2]);
+        CHANGES(op->derivative);
+        CHANGES(op->in_rows);
+        CHANGES(op->out_channels);
+        if (op->code >= FM_OP_CONV1D && op->code <= FM_OP_CONV1D_INPUT_GRAD) {
+            CHANGES(op->conv.taps);
+            CHANGES(op->conv.stride);
+            CHANGES(op->conv.dilation);
+            CHANGES(op->conv.groups);
+            CHANGES(op->conv.pad_before);
+            CHANGES(op->conv.pad_after);
+        }
+        if (op->code == FM_OP_POOL || op->code == FM_OP_POOL_GRAD) {
+            CHANGES(op->pool.size);
+            CHANGES(op->pool.stride);
+            CHANGES(op->pool.pad_before);
+        }
+        if (op->code == FM_OP_ACTIVATION || op->code == FM_OP_ACTIVATION_GRAD) CHANGES(op->activation.slope);
+        if (op->code == FM_OP_BATCH_NORM || op->code == FM_OP_LAYER_NORM) CHANGES(op->norm.epsilon);
+        if (op->code == FM_OP_BATCH_NORM_MOVING) CHANGES(op->norm.momentum);
+        if (op->code == FM_OP_DROPOUT || op->code == FM_OP_DROPOUT_GRAD) CHANGES(op->dropout.id);
+        if (op->code == FM_OP_REGULARIZE) CHANGES(op->regularize.l2);
+    }
+    for (int i = 0; i < p->ntensors; i++) CHANGES(p->tensors[i].rows);
+    for (int i = 0; i < p->nvariables; i++) CHANGES(p->variables[i].b);
+    for (int i = 0; i < p->nlayers; i++) p->layers[i].line++;
+    cr_expect_eq(fm_program_hash(p), hash, "lines do not count");
+    ts_network_fini(&n);
 }
 
 /* ---- flops, listing, help, memory ---- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/layers.h"
+#include "net/window.h"
 #include "support/network.h"
 #include "support/support.h"
 
@@ -211,4 +212,35 @@ Test(net_shapes, a09_reasons_name_layer_input_and_what_fits)
         cr_expect_eq(n.error.line, 1);
         ts_network_fini(&n);
     }
+}
+
+/* ---- padding ---- */
+
+Test(net_shapes, padding_is_split_as_tensorflow_does)
+{
+    static const struct {
+        int64_t rows, taps, stride, dilation;
+        enum fm_padding padding;
+        int64_t out, before, after;
+    } cases[] = {
+        /* semantics.md 1.1 */
+        {10, 2, 1, 1, FM_PADDING_SAME, 10, 0, 1},   {10, 4, 1, 1, FM_PADDING_SAME, 10, 1, 2},
+        {8, 3, 2, 1, FM_PADDING_SAME, 4, 0, 1},     {9, 3, 2, 1, FM_PADDING_SAME, 5, 1, 1},
+        {11, 2, 5, 1, FM_PADDING_SAME, 3, 0, 1},    {10, 2, 3, 1, FM_PADDING_SAME, 4, 0, 1},
+        {4, 7, 1, 1, FM_PADDING_SAME, 4, 3, 3},     {11, 3, 1, 2, FM_PADDING_SAME, 11, 2, 2},
+        {7, 3, 1, 1, FM_PADDING_CAUSAL, 7, 2, 0},   {9, 4, 3, 1, FM_PADDING_CAUSAL, 3, 3, 0},
+        {13, 4, 1, 3, FM_PADDING_CAUSAL, 13, 9, 0}, {10, 3, 4, 1, FM_PADDING_VALID, 2, 0, 0},
+        {13, 4, 1, 3, FM_PADDING_VALID, 4, 0, 0},
+    };
+    struct fm_window_fit w;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cr_assert(fm_window_fit(cases[i].rows, cases[i].taps, cases[i].stride, cases[i].dilation,
+                                cases[i].padding, &w));
+        cr_expect_eq(w.rows, cases[i].out, "%zu: %" PRId64 " rows", i, w.rows);
+        cr_expect_eq(w.pad_before, cases[i].before, "%zu: %" PRId64 " before", i, w.pad_before);
+        cr_expect_eq(w.pad_after, cases[i].after, "%zu: %" PRId64 " after", i, w.pad_after);
+    }
+    cr_expect_not(fm_window_fit(9, 4, 1, 3, FM_PADDING_VALID, &w));
+    cr_expect(fm_window_fit(10, 4, 1, 3, FM_PADDING_VALID, &w));
+    cr_expect_eq(w.rows, 1);
 }
