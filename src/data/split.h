@@ -27,31 +27,13 @@ struct fm_split {
     uint32_t seed;
     int64_t repeats, folds;        /* of one repeat */
     struct fm_fold *fold;          /* [repeats * folds], repeat-major */
+    char **names;                  /* [folds], owned; NULL where folds have only numbers */
 };
 
 int fm_split_init(struct fm_split *split, const struct fm_cv_config *cv, const struct fm_data_config *config,
                   const struct fm_view *longest, int64_t seed, struct fm_notes *notes, struct fm_error *err);
 void fm_split_fini(struct fm_split *split);
-
-/* ---- parts of it, for tests and for `inner` ---- */
-
-/* Fold number of each example (-1 = always training) for one repeat of a splitter that gives each example to at
- * most one validation part. Time series are not of this kind. n >= 1 examples; `mt` is the stream to go on with. */
-struct fm_mt19937;
-struct fm_assign_input {
-    int64_t n, folds;
-    const uint32_t *classes;       /* [n] or NULL */
-    int64_t nclasses;
-    const int32_t *groups;         /* [n] or NULL */
-    int64_t ngroups;
-    bool shuffle;
-};
-int fm_assign_kfold(const struct fm_assign_input *in, struct fm_mt19937 *mt, int32_t *fold, struct fm_error *err);
-int fm_assign_stratified(const struct fm_assign_input *in, struct fm_mt19937 *mt, int32_t *fold,
-                         struct fm_notes *notes, struct fm_error *err);
-int fm_assign_group(const struct fm_assign_input *in, struct fm_mt19937 *mt, int32_t *fold, struct fm_error *err);
-int fm_assign_stratified_group(const struct fm_assign_input *in, struct fm_mt19937 *mt, int32_t *fold,
-                               struct fm_notes *notes, struct fm_error *err);
+int64_t fm_split_bytes(const struct fm_split *split);              /* of its sets and counts */
 
 /* Fits the scale of one fold on the positions that lie in at least one of its training windows, each counted once,
  * in double, two passes (data/scale.c); fills shift, factor, scale_center, scale_divisor. `fit_all`: on all

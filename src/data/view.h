@@ -8,7 +8,9 @@
  * With `drop`, window starts are 0, stride, 2*stride... of each record and the window lies inside the record; with
  * `zero` and `wrap` the anchors stand there. A window of length L starts at anchor - lead, lead = 0 (start),
  * floor(L/2) (center), L-1 (end). Then `mask` filters anchors, and windows whose label lies past the record, or on
- * a position without a class, are dropped ('wrap': labels go round the end too).
+ * a position without a class, are dropped ('wrap': labels go round the end too; data/label_rule.h has the details).
+ * With several lengths an example must have a label for each of them. Examples cut beforehand (no `window`) are
+ * records of one window; the length may then be given as 0.
  */
 #ifndef FM_DATA_VIEW_H
 #define FM_DATA_VIEW_H
@@ -56,8 +58,10 @@ int fm_view_init(struct fm_view *view, const struct fm_dataset *data, const stru
                  const struct fm_data_config *config, int64_t length, struct fm_notes *notes, struct fm_error *err);
 void fm_view_fini(struct fm_view *view);
 
-/* Whether two views have the same targets (sets `differs` for the caller's note). */
+/* Whether two views have the same targets. */
 bool fm_view_same_targets(const struct fm_view *a, const struct fm_view *b);
+/* Sets `differs`, and says in a note how many targets differ from the longest view's. */
+void fm_view_compare(struct fm_view *view, const struct fm_view *longest, struct fm_notes *notes);
 
 void fm_view_slab(const struct fm_view *view, int64_t example, struct fm_slab *slab);
 static inline int64_t fm_example_anchor(const struct fm_examples *examples, int64_t example)
