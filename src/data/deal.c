@@ -28,9 +28,9 @@ int fm_deal_fail(const struct fm_deal_request *request, struct fm_error *err, co
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const struct fm_node *where = request->cv->where;
-    return fm_fail_at(err, FM_EFILE, where ? where->file : NULL, where ? where->line : 0, where ? where->column : 0,
-                      "%s%s", request->inner ? "cv.inner, which cuts the training part of a fold once more: " : "",
-                      text);
+    return fm_fail_at(
+        err, FM_EFILE, where ? where->file : NULL, where ? where->line : 0, where ? where->column : 0, "%s%s",
+        request->inner ? "cv.inner, which cuts the training part of a fold once more: " : "", text);
 }
 
 int fm_deal_blocks(struct fm_deal *deal, int64_t n, int64_t nblocks, struct fm_error *err)
@@ -52,7 +52,8 @@ void fm_members_of_record(const struct fm_members *members, int64_t record, int6
 {
     const int64_t *starts = members->view->data->starts;
     const struct fm_indexset *anchors = &members->view->examples->anchors;
-    int64_t from = fm_indexset_rank(anchors, starts[record]), to = fm_indexset_rank(anchors, starts[record + 1]);
+    int64_t from = fm_indexset_rank(anchors, starts[record]),
+            to = fm_indexset_rank(anchors, starts[record + 1]);
     if (members->among) {
         from = fm_indexset_rank(members->among, from);
         to = fm_indexset_rank(members->among, to);

@@ -27,7 +27,8 @@ static int read_all(int fd, char *bytes, size_t size, const char *path, struct f
         at += (size_t)got;
     }
     bytes[size] = '\0';
-    if (memchr(bytes, '\0', size)) return fm_fail(err, FM_EFILE, "%s holds a zero byte, so it is not a CSV file", path);
+    if (memchr(bytes, '\0', size))
+        return fm_fail(err, FM_EFILE, "%s holds a zero byte, so it is not a CSV file", path);
     return 0;
 }
 
@@ -62,7 +63,7 @@ struct reader {
     char *at;
     int64_t line;
     char delimiter;
-    bool line_ended;       /* the field just read was its line's last */
+    bool line_ended; /* the field just read was its line's last */
 };
 
 /* Reads one field and terminates it in place; a quoted one is unquoted where it lies. */
@@ -73,7 +74,8 @@ static int next_field(struct reader *r, char **field, struct fm_error *err)
     if (*in == '"') {
         int64_t line = r->line;
         for (in++; *in != '"' || in[1] == '"'; in++) {
-            if (*in == '\0') return fm_fail_at(err, FM_EFILE, r->path, line, 0, "a quote is opened and never closed");
+            if (*in == '\0')
+                return fm_fail_at(err, FM_EFILE, r->path, line, 0, "a quote is opened and never closed");
             if (*in == '\n') r->line++;
             if (*in == '"') in++;
             *out++ = *in;
@@ -82,14 +84,16 @@ static int next_field(struct reader *r, char **field, struct fm_error *err)
     } else {
         while (*in != '\0' && *in != '\n' && *in != r->delimiter && !(*in == '\r' && in[1] == '\n')) {
             if (*in == '"')
-                return fm_fail_at(err, FM_EFILE, r->path, r->line, 0, "a quote stands inside a field without quotes");
+                return fm_fail_at(err, FM_EFILE, r->path, r->line, 0,
+                                  "a quote stands inside a field without quotes");
             in++;
         }
         out = in;
     }
     if (*in == '\r' && in[1] == '\n') in++;
     if (*in != '\0' && *in != '\n' && *in != r->delimiter)
-        return fm_fail_at(err, FM_EFILE, r->path, r->line, 0, "a delimiter or the line's end must follow a closing quote");
+        return fm_fail_at(err, FM_EFILE, r->path, r->line, 0,
+                          "a delimiter or the line's end must follow a closing quote");
     r->line_ended = *in != r->delimiter;
     if (*in == '\n') r->line++;
     r->at = *in == '\0' ? in : in + 1;
@@ -149,12 +153,15 @@ static int read_row(struct fm_foldfile *file, struct reader *r, const struct col
     } while (!r->line_ended);
     if (empty && count == 1) return 0;
     if (count != c->count)
-        return fm_fail_at(err, FM_EFILE, r->path, row.line, 0, "this line has %lld fields, but the header has %lld",
-                          (long long)count, (long long)c->count);
-    if (*row.key == '\0') return fm_fail_at(err, FM_EFILE, r->path, row.line, 0, "the %s is empty",
-                                            file->by_example ? "example" : "record");
+        return fm_fail_at(err, FM_EFILE, r->path, row.line, 0,
+                          "this line has %lld fields, but the header has %lld", (long long)count,
+                          (long long)c->count);
+    if (*row.key == '\0')
+        return fm_fail_at(err, FM_EFILE, r->path, row.line, 0, "the %s is empty",
+                          file->by_example ? "example" : "record");
     if (*row.fold == '\0')
-        return fm_fail_at(err, FM_EFILE, r->path, row.line, 0, "the fold is empty; write -1 for always training");
+        return fm_fail_at(err, FM_EFILE, r->path, row.line, 0,
+                          "the fold is empty; write -1 for always training");
     if (fm_grow(&file->rows, &file->capacity, file->nrows + 1, sizeof row) != 0) return fm_fail_memory(err);
     file->rows[file->nrows++] = row;
     return 0;

@@ -54,7 +54,8 @@ static int add_sets(struct fm_identical *same, const struct fm_dataset *data, st
         if (list[i].record == UINT32_MAX) continue;
         int64_t before = same->count;
         for (int64_t k = i + 1; status == 0 && k < n; k++) {
-            if (list[k].record == UINT32_MAX || !equal_records(data, list[i].record, list[k].record)) continue;
+            if (list[k].record == UINT32_MAX || !equal_records(data, list[i].record, list[k].record))
+                continue;
             if (same->count == before) status = add_record(same, list[i].record, err);
             if (status == 0) status = add_record(same, list[k].record, err);
             list[k].record = UINT32_MAX;
@@ -102,7 +103,8 @@ static bool has_members(const struct fm_view *view, const struct fm_indexset *se
 {
     const int64_t *starts = view->data->starts;
     const struct fm_indexset *anchors = &view->examples->anchors;
-    int64_t from = fm_indexset_rank(anchors, starts[record]), to = fm_indexset_rank(anchors, starts[record + 1]);
+    int64_t from = fm_indexset_rank(anchors, starts[record]),
+            to = fm_indexset_rank(anchors, starts[record + 1]);
     return fm_indexset_rank(set, to) > fm_indexset_rank(set, from);
 }
 

@@ -35,7 +35,8 @@ void fm_label_rule_fill(struct fm_label_rule *rule, const struct fm_data_config 
 {
     struct fm_window_config window = fm_window_effective(config);
     int64_t lead = fm_window_lead(window.align, length);
-    *rule = (struct fm_label_rule){.label = window.label, .edge = window.edge, .length = length, .lead = lead};
+    *rule =
+        (struct fm_label_rule){.label = window.label, .edge = window.edge, .length = length, .lead = lead};
     int64_t first = -lead, last = length - 1 - lead;
     if (window.horizon_range) {
         rule->lo = last + window.horizon_first;
@@ -70,25 +71,31 @@ int fm_label_rule_init(struct fm_label_rule *rule, const struct fm_dataset *data
     if (length < 1 || length > LONGEST) return rule_fail(config, err, "data.window.length must be 1 or more");
     if (window.horizon_first < -LONGEST || window.horizon_last > LONGEST ||
         window.horizon_first > window.horizon_last || window.stride > LONGEST)
-        return rule_fail(config, err, "data.window.horizon must be [a, b] with a not greater than b, and neither "
-                                      "it nor data.window.stride may be that large");
+        return rule_fail(config, err,
+                         "data.window.horizon must be [a, b] with a not greater than b, and neither "
+                         "it nor data.window.stride may be that large");
     fm_label_rule_fill(rule, config, length);
     if (config->has_window && !window.label_given && length > 1 && config->source != FM_SOURCE_SEQUENCES &&
         !data->target_per_record)
-        return rule_fail(config, err, "data.window.label is required when windows are longer than 1: any, all, "
-                                      "majority, mean, max, anchor, first, center or last");
+        return rule_fail(config, err,
+                         "data.window.label is required when windows are longer than 1: any, all, "
+                         "majority, mean, max, anchor, first, center or last");
     if (window.horizon_range && !reads_window(window.label))
-        return rule_fail(config, err, "data.window.horizon: [a, b] needs the label any, all, majority, mean or max");
+        return rule_fail(config, err,
+                         "data.window.horizon: [a, b] needs the label any, all, majority, mean or max");
     if (data->target_per_record) return 0;
     if ((window.label == FM_LABEL_ANY || window.label == FM_LABEL_ALL) && data->nclasses != 2)
-        return rule_fail(config, err, "data.window.label: any and all need exactly two classes; use majority for "
-                                      "more, mean or max for numbers");
+        return rule_fail(config, err,
+                         "data.window.label: any and all need exactly two classes; use majority for "
+                         "more, mean or max for numbers");
     if (window.label == FM_LABEL_MAJORITY && data->nclasses == 0)
-        return rule_fail(config, err, "data.window.label: majority needs classes, but the loss reads the target as "
-                                      "numbers; use mean or max");
+        return rule_fail(config, err,
+                         "data.window.label: majority needs classes, but the loss reads the target as "
+                         "numbers; use mean or max");
     if ((window.label == FM_LABEL_MEAN || window.label == FM_LABEL_MAX) && data->nclasses > 0)
-        return rule_fail(config, err, "data.window.label: mean and max need a target of numbers (loss mse, mae or "
-                                      "huber); use any, all or majority for classes");
+        return rule_fail(config, err,
+                         "data.window.label: mean and max need a target of numbers (loss mse, mae or "
+                         "huber); use any, all or majority for classes");
     return 0;
 }
 
@@ -105,9 +112,16 @@ void fm_label_valid_anchors(const struct fm_label_rule *rule, int64_t length, in
     if (high && *to > length - 1 - rule->hi) *to = length - 1 - rule->hi;
 }
 
-bool fm_dataset_lacks_classes(const struct fm_dataset *data)
+bool fm_dataset_lacks_targets(const struct fm_dataset *data)
 {
-    if (data->nclasses == 0 || data->classes.bits == 0) return false;
+    if (data->nclasses == 0) {
+        int64_t rows = data->target_per_record ? data->nrecords : data->positions;
+        int64_t width = data->target_width > 0 ? data->target_width : 1;
+        for (int64_t i = 0; i < rows * width; i++) {
+            if (isnan(data->target_values[i])) return true;
+        }
+        return false;
+    }
     uint32_t none = (uint32_t)data->nclasses;
     if (data->classes.bits == 8 && none < 256)
         return memchr(data->classes.data, (int)none, (size_t)data->classes.count) != NULL;
@@ -122,8 +136,7 @@ bool fm_dataset_lacks_classes(const struct fm_dataset *data)
 
 static bool walk_counts(const struct fm_label_walk *walk)
 {
-    return walk->data->nclasses > 0 && !walk->data->target_per_record &&
-           (reads_window(walk->rule.label));
+    return walk->data->nclasses > 0 && !walk->data->target_per_record && (reads_window(walk->rule.label));
 }
 
 static bool walk_sums(const struct fm_label_walk *walk)
@@ -192,6 +205,19 @@ static void count_class(struct fm_label_walk *walk, int64_t at, int64_t by)
     if (walk->rule.label == FM_LABEL_MAJORITY) tree_update(walk, class);
 }
 
+/* Numbers that are not there add nothing. */
+static double number_at(const struct fm_label_walk *walk, int64_t at)
+{
+    float x = walk->data->target_values[walk->base + at];
+    if (isnan(x)) return walk->rule.label == FM_LABEL_MAX ? -INFINITY : 0.0;
+    return x;
+}
+
+static void count_number(struct fm_label_walk *walk, int64_t at, int64_t by)
+{
+    if (!isnan(walk->data->target_values[walk->base + at])) walk->counted += by;
+}
+
 static double combine(const struct fm_label_walk *walk, double a, double b)
 {
     if (walk->rule.label == FM_LABEL_MAX) return a > b ? a : b;
@@ -213,7 +239,8 @@ static void begin_laps(struct fm_label_walk *walk)
         if (walk->counts) {
             count_class(walk, i, laps);
         } else {
-            walk->lap_value = combine(walk, walk->lap_value, walk->data->target_values[walk->base + i]);
+            walk->lap_value = combine(walk, walk->lap_value, number_at(walk, i));
+            count_number(walk, i, laps);
         }
     }
     if (walk->rule.label == FM_LABEL_MEAN) walk->lap_value *= (double)laps;
@@ -226,24 +253,32 @@ static void begin_record(struct fm_label_walk *walk, int64_t record)
     walk->base = walk->data->starts[record];
     walk->start = walk->end = walk->middle = INT64_MIN;
     walk->laps = 0;
-    if (walk->rule.edge == FM_EDGE_WRAP) walk->laps = (walk->rule.hi - walk->rule.lo + 1) / walk->record_length;
+    if (walk->rule.edge == FM_EDGE_WRAP)
+        walk->laps = (walk->rule.hi - walk->rule.lo + 1) / walk->record_length;
     walk->back = identity(walk);
+    walk->counted = 0;
     if (walk->counts) {
         memset(walk->counts, 0, (size_t)walk->leaves * sizeof *walk->counts);
         for (int64_t i = 0; i < walk->leaves; i++) walk->tree[walk->leaves + i] = i;
         for (int64_t i = walk->leaves - 1; i >= 1; i--) walk->tree[i] = walk->tree[2 * i];
-        walk->counted = 0;
     }
     if (walk->counts || walk->front) begin_laps(walk);
 }
 
+static void leave_first(struct fm_label_walk *walk)
+{
+    if (walk->counts) {
+        count_class(walk, walk->start_at, -1);
+    } else {
+        count_number(walk, walk->start_at, -1);
+    }
+    walk->start++;
+    if (++walk->start_at == walk->record_length) walk->start_at = 0;
+}
+
 static void restart(struct fm_label_walk *walk, int64_t start)
 {
-    while (walk->counts && walk->start < walk->end) {
-        count_class(walk, walk->start_at, -1);
-        walk->start++;
-        if (++walk->start_at == walk->record_length) walk->start_at = 0;
-    }
+    while (walk->start < walk->end) leave_first(walk);
     walk->start = walk->end = walk->middle = start;
     walk->start_at = walk->end_at = modulo(start, walk->record_length);
     walk->back = identity(walk);
@@ -256,7 +291,7 @@ static void turn(struct fm_label_walk *walk)
     int64_t at = walk->end_at;
     for (int64_t k = 0; k < walk->end - walk->start; k++) {
         at = (at == 0 ? walk->record_length : at) - 1;
-        value = combine(walk, value, walk->data->target_values[walk->base + at]);
+        value = combine(walk, value, number_at(walk, at));
         walk->front[k] = value;
     }
     walk->middle = walk->end;
@@ -265,9 +300,7 @@ static void turn(struct fm_label_walk *walk)
 
 static void drop_first(struct fm_label_walk *walk)
 {
-    if (walk->counts) count_class(walk, walk->start_at, -1);
-    walk->start++;
-    if (++walk->start_at == walk->record_length) walk->start_at = 0;
+    leave_first(walk);
     if (walk->front && walk->start > walk->middle) turn(walk);
 }
 
@@ -278,7 +311,8 @@ static void slide(struct fm_label_walk *walk, int64_t first, int64_t last)
         if (walk->counts) {
             count_class(walk, walk->end_at, 1);
         } else {
-            walk->back = combine(walk, walk->back, walk->data->target_values[walk->base + walk->end_at]);
+            walk->back = combine(walk, walk->back, number_at(walk, walk->end_at));
+            count_number(walk, walk->end_at, 1);
         }
         walk->end++;
         if (++walk->end_at == walk->record_length) walk->end_at = 0;
@@ -302,13 +336,22 @@ static void label_positions(const struct fm_label_walk *walk, int64_t anchor, in
     }
 }
 
-static bool class_at(const struct fm_label_walk *walk, int64_t index, uint32_t *class)
+/* Whether a position, or a record, has a target; a class is read on the way. */
+static bool target_at(const struct fm_label_walk *walk, int64_t index, uint32_t *class)
 {
-    *class = fm_packed_get(&walk->data->classes, index);
-    return *class < (uint64_t)walk->data->nclasses;
+    const struct fm_dataset *data = walk->data;
+    if (data->nclasses == 0) {
+        bool there = true;
+        for (int64_t k = 0; k < data->target_width; k++)
+            there = there && !isnan(data->target_values[index * data->target_width + k]);
+        return there;
+    }
+    *class = fm_packed_get(&data->classes, index);
+    return *class < (uint64_t)data->nclasses;
 }
 
-static bool read_one(struct fm_label_walk *walk, int64_t record, int64_t anchor, uint32_t *class, float *value)
+static bool read_one(struct fm_label_walk *walk, int64_t record, int64_t anchor, uint32_t *class,
+                     float *value)
 {
     const struct fm_dataset *data = walk->data;
     int64_t index = record;
@@ -317,37 +360,39 @@ static bool read_one(struct fm_label_walk *walk, int64_t record, int64_t anchor,
         if (at < 0 || at >= walk->record_length) at = modulo(at, walk->record_length);
         index = walk->base + at;
     }
-    if (data->nclasses > 0) return class_at(walk, index, class);
-    if (data->target_width == 1) *value = data->target_values[index];
-    return true;
+    if (data->nclasses == 0 && data->target_width == 1) *value = data->target_values[index];
+    return target_at(walk, index, class);
 }
 
-static bool anchor_has_class(const struct fm_label_walk *walk, int64_t anchor, int64_t first, int64_t last)
+static bool anchor_has_target(const struct fm_label_walk *walk, int64_t anchor, int64_t first, int64_t last)
 {
     bool read = walk->laps > 0 || (anchor >= first && anchor <= last);
     if (!read && walk->rule.edge == FM_EDGE_WRAP && first <= last)
         read = first + modulo(anchor - first, walk->record_length) <= last;
     uint32_t class;
-    return !read || class_at(walk, walk->base + anchor, &class);
+    return !read || target_at(walk, walk->base + anchor, &class);
 }
 
-bool fm_label_walk_at(struct fm_label_walk *walk, int64_t record, int64_t anchor, uint32_t *class, float *value)
+static float summed_value(const struct fm_label_walk *walk)
+{
+    double total = combine(walk, walk->lap_value, walk->back);
+    if (walk->start < walk->middle) total = combine(walk, total, walk->front[walk->middle - 1 - walk->start]);
+    if (walk->rule.label == FM_LABEL_MEAN) total /= (double)walk->counted;
+    return (float)total;
+}
+
+bool fm_label_walk_at(struct fm_label_walk *walk, int64_t record, int64_t anchor, uint32_t *class,
+                      float *value)
 {
     if (record != walk->record) begin_record(walk, record);
     if (!walk->counts && !walk->front) return read_one(walk, record, anchor, class, value);
     int64_t first, last;
     label_positions(walk, anchor, &first, &last);
     if (first <= last) slide(walk, first, last);
+    if (walk->counted == 0 || !anchor_has_target(walk, anchor, first, last)) return false;
     if (walk->front) {
-        double total = combine(walk, walk->lap_value, walk->back);
-        if (walk->start < walk->middle) total = combine(walk, total, walk->front[walk->middle - 1 - walk->start]);
-        if (walk->rule.label == FM_LABEL_MEAN)
-            total /= (double)(last - first + 1 + walk->laps * walk->record_length);
-        *value = (float)total;
-        return true;
-    }
-    if (walk->counted == 0 || !anchor_has_class(walk, anchor, first, last)) return false;
-    if (walk->rule.label == FM_LABEL_MAJORITY) {
+        *value = summed_value(walk);
+    } else if (walk->rule.label == FM_LABEL_MAJORITY) {
         *class = (uint32_t)walk->tree[1];
     } else if (walk->rule.label == FM_LABEL_ANY) {
         *class = walk->counts[1] > 0;

@@ -25,13 +25,14 @@ bool fm_stretch_next(const struct fm_indexset *set, int64_t *cursor, int64_t *fi
 void fm_piece_walk_init(struct fm_piece_walk *w, const struct fm_dataset *data,
                         const struct fm_examples *examples, const struct fm_indexset *set)
 {
-    *w = (struct fm_piece_walk){.data = data, .anchors = &examples->anchors, .set = set, .example_step = 1,
-                                .reached = -1};
+    *w = (struct fm_piece_walk){
+        .data = data, .anchors = &examples->anchors, .set = set, .example_step = 1, .reached = -1};
     if (w->anchors->bits) w->run = -1;
     if (!set) w->left = examples->count;
 }
 
-/* Moves to the bit of example `w->example`; returns its stored position and how many anchors follow evenly. */
+/* Moves to the bit of example `w->example`; returns its stored position and how many anchors follow evenly.
+ */
 static int64_t reach_bit(struct fm_piece_walk *w, int64_t *even)
 {
     const struct fm_indexset *a = w->anchors;
@@ -69,8 +70,7 @@ static int64_t reach_run(struct fm_piece_walk *w, int64_t *step, int64_t *even)
 
 bool fm_piece_walk_next(struct fm_piece_walk *w, struct fm_piece *piece)
 {
-    if (!w->left &&
-        (!w->set || !fm_stretch_next(w->set, &w->place, &w->example, &w->example_step, &w->left)))
+    if (!w->left && (!w->set || !fm_stretch_next(w->set, &w->place, &w->example, &w->example_step, &w->left)))
         return false;
     int64_t step = w->anchors->stride, even, at;
     at = w->anchors->bits ? reach_bit(w, &even) : reach_run(w, &step, &even);
@@ -80,8 +80,12 @@ bool fm_piece_walk_next(struct fm_piece_walk *w, struct fm_piece *piece)
     int64_t inside = (starts[w->record + 1] - at - 1) / step + 1;
     if (even > inside) even = inside;
     if (even > w->left) even = w->left;
-    *piece = (struct fm_piece){.record = w->record, .anchor = at - starts[w->record], .step = step,
-                               .example = w->example, .example_step = w->example_step, .count = even};
+    *piece = (struct fm_piece){.record = w->record,
+                               .anchor = at - starts[w->record],
+                               .step = step,
+                               .example = w->example,
+                               .example_step = w->example_step,
+                               .count = even};
     w->left -= even;
     if (w->anchors->bits) {
         w->run += even - 1;

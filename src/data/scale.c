@@ -1,7 +1,7 @@
-/* Scales as scikit-learn's StandardScaler, MinMaxScaler and RobustScaler fit them, on stored numbers in double, over
- * the positions that a bitmap marks. Stored numbers are x - offset, so no digits are lost to a large offset; two
- * passes, so none are lost to a large mean. Quantiles are exact: floats are ordered as whole numbers are, and two
- * histograms of 16 bits each find the k-th smallest without sorting or copying. */
+/* Scales as scikit-learn's StandardScaler, MinMaxScaler and RobustScaler fit them, on stored numbers in
+ * double, over the positions that a bitmap marks. Stored numbers are x - offset, so no digits are lost to a
+ * large offset; two passes, so none are lost to a large mean. Quantiles are exact: floats are ordered as
+ * whole numbers are, and two histograms of 16 bits each find the k-th smallest without sorting or copying. */
 #include "data/split.h"
 
 #include "base/error.h"
@@ -14,17 +14,18 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums are kept over this many positions before they are added to the total, so that rounding does not grow. */
+/* Sums are kept over this many positions before they are added to the total, so that rounding does not grow.
+ */
 enum { CHUNK = 1024 };
 
 struct fit {
     const struct fm_dataset *data;
     uint64_t *bits;
-    int64_t count;                  /* positions marked */
-    enum fm_scale *kinds;           /* [C] */
-    double *sum, *partial;          /* [C] */
-    double *mean, *variance;        /* [C] */
-    float *low, *high;              /* [C] */
+    int64_t count;           /* positions marked */
+    enum fm_scale *kinds;    /* [C] */
+    double *sum, *partial;   /* [C] */
+    double *mean, *variance; /* [C] */
+    float *low, *high;       /* [C] */
 };
 
 /* ---- which scale each channel has ---- */
@@ -48,8 +49,8 @@ static int unknown_column(const struct fm_dataset *data, const struct fm_node *c
 }
 
 /* A map per column: an exact name before a pattern, an earlier pattern before a later one. */
-static int choose_kinds(const struct fm_dataset *data, const struct fm_data_config *config, enum fm_scale *kinds,
-                        struct fm_error *err)
+static int choose_kinds(const struct fm_dataset *data, const struct fm_data_config *config,
+                        enum fm_scale *kinds, struct fm_error *err)
 {
     for (int64_t c = 0; c < data->channels; c++) kinds[c] = config->scale;
     for (int exact = 0; exact <= 1; exact++) {
@@ -223,7 +224,8 @@ static int quartiles(const struct fit *f, int64_t channel, double q[3], struct f
 
 /* ---- results ---- */
 
-static void note_constant(const struct fit *f, int64_t channel, bool quartiles_equal, double x, struct fm_notes *notes)
+static void note_constant(const struct fit *f, int64_t channel, bool quartiles_equal, double x,
+                          struct fm_notes *notes)
 {
     char number[FM_NUMBER_TEXT], name[80];
     if (f->data->channel_names) {
@@ -235,12 +237,14 @@ static void note_constant(const struct fit *f, int64_t channel, bool quartiles_e
     fm_format_float((float)x, number);
     if (quartiles_equal) {
         fm_note(notes, FM_WARNING,
-                "feature '%s' has no spread between its quartiles (both %s) in some training part: it is shifted, "
+                "feature '%s' has no spread between its quartiles (both %s) in some training part: it is "
+                "shifted, "
                 "not scaled",
                 name, number);
     } else {
         fm_note(notes, FM_WARNING,
-                "feature '%s' is constant (%s) in some training part: it becomes 0 there and tells the network nothing",
+                "feature '%s' is constant (%s) in some training part: it becomes 0 there and tells the "
+                "network nothing",
                 name, number);
     }
 }
@@ -288,8 +292,8 @@ static int fit_allocate(struct fit *f, struct fm_fold *fold, struct fm_error *er
     fold->factor = fm_calloc(c, sizeof(float));
     fold->scale_center = fm_calloc(c, sizeof(double));
     fold->scale_divisor = fm_calloc(c, sizeof(double));
-    bool good = f->kinds && f->sum && f->partial && f->mean && f->variance && f->low && f->high && fold->shift &&
-                fold->factor && fold->scale_center && fold->scale_divisor;
+    bool good = f->kinds && f->sum && f->partial && f->mean && f->variance && f->low && f->high &&
+                fold->shift && fold->factor && fold->scale_center && fold->scale_divisor;
     return good ? 0 : fm_fail_memory(err);
 }
 
@@ -312,7 +316,8 @@ static int mark_positions(struct fit *f, const struct fm_fold *fold, const struc
     f->bits = fm_calloc((size_t)fm_bits_words(data->positions), sizeof *f->bits);
     if (!f->bits) return fm_fail_memory(err);
     if (!all) {
-        fm_cover(data, longest->examples, &fold->train, longest->lead, longest->length - 1 - longest->lead, f->bits);
+        fm_cover(data, longest->examples, &fold->train, longest->lead, longest->length - 1 - longest->lead,
+                 f->bits);
         return 0;
     }
     for (int64_t r = 0; r < data->nrecords; r++)
@@ -328,8 +333,8 @@ static bool any_scale(const struct fit *f)
     return false;
 }
 
-int fm_fold_fit_scale(struct fm_fold *fold, const struct fm_view *longest, const struct fm_data_config *config,
-                      struct fm_notes *notes, struct fm_error *err)
+int fm_fold_fit_scale(struct fm_fold *fold, const struct fm_view *longest,
+                      const struct fm_data_config *config, struct fm_notes *notes, struct fm_error *err)
 {
     struct fit f = {.data = longest->data};
     if (f.data->alphabet > 0) {
@@ -342,15 +347,17 @@ int fm_fold_fit_scale(struct fm_fold *fold, const struct fm_view *longest, const
     if (status == 0) status = choose_kinds(f.data, config, f.kinds, err);
     if (status == 0 && any_scale(&f)) {
         if (config->scale_fit_all)
-            fm_note(notes, FM_WARNING,
-                    "scale_fit: all: the scale is fitted on all positions, those that folds validate included");
+            fm_note(
+                notes, FM_WARNING,
+                "scale_fit: all: the scale is fitted on all positions, those that folds validate included");
         status = mark_positions(&f, fold, longest, config->scale_fit_all, err);
         if (status == 0) {
             pass_mean(&f);
             pass_variance(&f);
         }
     }
-    for (int64_t c = 0; status == 0 && c < f.data->channels; c++) status = finish_channel(&f, c, fold, notes, err);
+    for (int64_t c = 0; status == 0 && c < f.data->channels; c++)
+        status = finish_channel(&f, c, fold, notes, err);
     fit_fini(&f);
     return status;
 }

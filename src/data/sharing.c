@@ -33,8 +33,8 @@ static void cover_range(uint64_t *bits, int64_t base, int64_t length, bool wrap,
     fm_bits_set_range(bits, base, base + count - straight);
 }
 
-void fm_cover(const struct fm_dataset *data, const struct fm_examples *examples, const struct fm_indexset *set,
-              int64_t before, int64_t after, uint64_t *bits)
+void fm_cover(const struct fm_dataset *data, const struct fm_examples *examples,
+              const struct fm_indexset *set, int64_t before, int64_t after, uint64_t *bits)
 {
     bool wrap = examples->edge == FM_EDGE_WRAP;
     int64_t record = -1, reached = 0;
@@ -94,8 +94,8 @@ static void mark_round(const struct fm_piece *piece, int64_t before, int64_t aft
 }
 
 void fm_mark_touching(const struct fm_dataset *data, const struct fm_examples *examples,
-                      const struct fm_indexset *candidates, int64_t before, int64_t after, const uint64_t *bits,
-                      uint64_t *hit)
+                      const struct fm_indexset *candidates, int64_t before, int64_t after,
+                      const uint64_t *bits, uint64_t *hit)
 {
     bool wrap = examples->edge == FM_EDGE_WRAP;
     struct fm_piece_walk walk;

@@ -20,16 +20,17 @@ struct driver {
     const struct fm_view *view;
     struct fm_notes *notes;
     uint32_t seed;
-    struct fm_mt19937 mt;              /* the stream of all repeats */
+    struct fm_mt19937 mt; /* the stream of all repeats */
     struct fm_identical same;
-    uint64_t *hit;                     /* bit per example, for purging */
+    uint64_t *hit; /* bit per example, for purging */
 };
 
 static int refuse_shuffle(const struct fm_deal_request *request, struct fm_error *err)
 {
     if (!request->shuffle || request->inner) return 0;
-    return fm_deal_fail(request, err,
-                        "cv.shuffle: true does not go with this split, whose folds follow from order, groups or a file");
+    return fm_deal_fail(
+        request, err,
+        "cv.shuffle: true does not go with this split, whose folds follow from order, groups or a file");
 }
 
 static int deal(struct driver *d, const struct fm_deal_request *request, const struct fm_members *members,
@@ -55,15 +56,21 @@ static int deal(struct driver *d, const struct fm_deal_request *request, const s
     }
 }
 
-static int outer_request(const struct driver *d, struct fm_deal_request *request, int64_t n, struct fm_error *err)
+static int outer_request(const struct driver *d, struct fm_deal_request *request, int64_t n,
+                         struct fm_error *err)
 {
     const struct fm_cv_config *cv = d->cv;
-    *request = (struct fm_deal_request){.cv = cv, .kind = cv->split, .folds = cv->folds, .shuffle = cv->shuffle,
+    *request = (struct fm_deal_request){.cv = cv,
+                                        .kind = cv->split,
+                                        .folds = cv->folds,
+                                        .shuffle = cv->shuffle,
                                         .test_count = cv->test_count};
     if (cv->folds > FM_MOST_FOLDS)
-        return fm_deal_fail(request, err, "cv.folds is %lld; the most is %d", (long long)cv->folds, FM_MOST_FOLDS);
+        return fm_deal_fail(request, err, "cv.folds is %lld; the most is %d", (long long)cv->folds,
+                            FM_MOST_FOLDS);
     if (cv->split == FM_SPLIT_TIME_SERIES && cv->test_size > 0)
-        return fm_deal_fail(request, err, "cv.test_size of time_series is a whole number of examples, not a share");
+        return fm_deal_fail(request, err,
+                            "cv.test_size of time_series is a whole number of examples, not a share");
     if (cv->split != FM_SPLIT_HOLDOUT) return 0;
     if (cv->test_count == 0)
         request->test_count = (int64_t)ceil((cv->test_size > 0 ? cv->test_size : 0.25) * (double)n);
@@ -72,17 +79,20 @@ static int outer_request(const struct driver *d, struct fm_deal_request *request
                         (long long)request->test_count, (long long)n);
 }
 
-/* Fold 0 of the outer kind with round(1 / test_size) folds; where a kind has no folds of its own, the one that
- * sweep-file.md names in its place, with that kind's default for shuffling. */
-static int inner_request(const struct driver *d, struct fm_deal_request *request, int64_t n, struct fm_error *err)
+/* Fold 0 of the outer kind with round(1 / test_size) folds; where a kind has no folds of its own, the one
+ * that sweep-file.md names in its place, with that kind's default for shuffling. */
+static int inner_request(const struct driver *d, struct fm_deal_request *request, int64_t n,
+                         struct fm_error *err)
 {
     const struct fm_cv_config *cv = d->cv;
     double share = cv->inner_test_size;
-    *request = (struct fm_deal_request){.cv = cv, .kind = cv->split, .shuffle = cv->shuffle, .inner = true,
-                                        .folds = 2};
-    if (!(share > 0 && share < 1)) return fm_deal_fail(request, err, "its test_size must lie between 0 and 1");
+    *request = (struct fm_deal_request){
+        .cv = cv, .kind = cv->split, .shuffle = cv->shuffle, .inner = true, .folds = 2};
+    if (!(share > 0 && share < 1))
+        return fm_deal_fail(request, err, "its test_size must lie between 0 and 1");
     if (1 / share < (double)INT32_MAX) request->folds = (int64_t)llround(1 / share);
-    if (request->folds < 2 && cv->split != FM_SPLIT_HOLDOUT && cv->split != FM_SPLIT_TIME_SERIES) request->folds = 2;
+    if (request->folds < 2 && cv->split != FM_SPLIT_HOLDOUT && cv->split != FM_SPLIT_TIME_SERIES)
+        request->folds = 2;
     if (cv->split == FM_SPLIT_PREDEFINED) {
         request->kind = FM_SPLIT_KFOLD;
         request->shuffle = true;
@@ -101,7 +111,8 @@ static int inner_request(const struct driver *d, struct fm_deal_request *request
 /* ---- purging ---- */
 
 /* Adds first, first + step, ... without those that are hit. */
-static void add_spared(struct fm_indexset_builder *b, const uint64_t *hit, int64_t first, int64_t step, int64_t count)
+static void add_spared(struct fm_indexset_builder *b, const uint64_t *hit, int64_t first, int64_t step,
+                       int64_t count)
 {
     if (step != 1) {
         for (int64_t i = 0; i < count; i++) {
@@ -123,7 +134,8 @@ static int remove_hit(struct fm_indexset *set, const uint64_t *hit, struct fm_er
     struct fm_indexset spared;
     int64_t cursor = 0, first, step, count;
     fm_indexset_builder_init(&builder, 1);
-    while (fm_stretch_next(set, &cursor, &first, &step, &count)) add_spared(&builder, hit, first, step, count);
+    while (fm_stretch_next(set, &cursor, &first, &step, &count))
+        add_spared(&builder, hit, first, step, count);
     int status = fm_indexset_finish(&builder, &spared, err);
     if (status != 0) return status;
     fm_indexset_fini(set);
@@ -132,8 +144,8 @@ static int remove_hit(struct fm_indexset *set, const uint64_t *hit, struct fm_er
 }
 
 /* Members of `train` that share positions with `against` are marked and counted. */
-static int mark(struct driver *d, const struct fm_indexset *train, const struct fm_indexset *against, int64_t after,
-                int64_t *count, struct fm_error *err)
+static int mark(struct driver *d, const struct fm_indexset *train, const struct fm_indexset *against,
+                int64_t after, int64_t *count, struct fm_error *err)
 {
     int64_t n = d->view->examples->count;
     int status = fm_mark_sharing(d->view, d->config, train, against, after, d->hit, err);
@@ -146,7 +158,8 @@ static void clear_hit(struct driver *d)
     memset(d->hit, 0, (size_t)fm_bits_words(d->view->examples->count) * sizeof *d->hit);
 }
 
-static int purge(struct driver *d, struct fm_fold *fold, const struct fm_indexset *against, struct fm_error *err)
+static int purge(struct driver *d, struct fm_fold *fold, const struct fm_indexset *against,
+                 struct fm_error *err)
 {
     int64_t purged = 0, all = 0;
     if (!d->cv->purge && d->cv->embargo <= 0) return 0;
@@ -167,12 +180,13 @@ static int fold_fail(struct driver *d, const struct fm_fold *fold, const char *p
     struct fm_deal_request request = {.cv = d->cv};
     char why[160] = "";
     if (fold->purged + fold->embargoed > 0)
-        snprintf(why, sizeof why, ": purging took %lld and the embargo %lld examples; use fewer folds, or shorter "
-                                  "windows or embargo",
+        snprintf(why, sizeof why,
+                 ": purging took %lld and the embargo %lld examples; use fewer folds, or shorter "
+                 "windows or embargo",
                  (long long)fold->purged, (long long)fold->embargoed);
     if (fold->name)
-        return fm_deal_fail(&request, err, "fold %lld ('%.80s') has an empty %s part%s", (long long)fold->fold,
-                            fold->name, part, why);
+        return fm_deal_fail(&request, err, "fold %lld ('%.80s') has an empty %s part%s",
+                            (long long)fold->fold, fold->name, part, why);
     return fm_deal_fail(&request, err, "fold %lld has an empty %s part%s", (long long)fold->fold, part, why);
 }
 
@@ -196,7 +210,8 @@ static int make_inner(struct driver *d, struct fm_fold *fold, struct fm_error *e
     return purge(d, fold, &fold->inner, err);
 }
 
-static void count_stretch(const struct fm_packed *classes, int64_t first, int64_t step, int64_t count, int64_t *counts)
+static void count_stretch(const struct fm_packed *classes, int64_t first, int64_t step, int64_t count,
+                          int64_t *counts)
 {
     if (classes->bits != 1 || step != 1) {
         for (int64_t i = 0; i < count; i++) counts[fm_packed_get(classes, first + i * step)]++;
@@ -259,12 +274,14 @@ static void list_fold(struct fm_text *text, int64_t *listed, int64_t fold)
     (*listed)++;
 }
 
-static void note_class(const struct fm_split *split, const struct fm_view *view, int64_t class, struct fm_notes *notes)
+static void note_class(const struct fm_split *split, const struct fm_view *view, int64_t class,
+                       struct fm_notes *notes)
 {
     struct fm_text val = {0}, train = {0};
     int64_t nval = 0, ntrain = 0;
     char number[FM_NUMBER_TEXT], shown[80];
-    const char *name = view->data->class_names ? view->data->class_names[class] : fm_format_number((double)class, number);
+    const char *name =
+        view->data->class_names ? view->data->class_names[class] : fm_format_number((double)class, number);
     for (int64_t f = 0; f < split->folds; f++) {
         if (split->fold[f].val_classes[class] == 0) list_fold(&val, &nval, f);
         if (split->fold[f].train_classes[class] == 0) list_fold(&train, &ntrain, f);
@@ -272,14 +289,15 @@ static void note_class(const struct fm_split *split, const struct fm_view *view,
     fm_show(name, strlen(name), shown, sizeof shown);
     if (nval > 0 && val.data)
         fm_note(notes, FM_WARNING,
-                "class '%s' has %lld examples%s: the validation part of fold%s %s has none of it, so its scores mean "
+                "class '%s' has %lld examples%s: the validation part of fold%s %s has none of it, so its "
+                "scores mean "
                 "something else",
                 shown, (long long)view->class_counts[class],
-                view->class_counts[class] < split->folds ? ", fewer than there are folds" : "", nval > 1 ? "s" : "",
-                val.data);
+                view->class_counts[class] < split->folds ? ", fewer than there are folds" : "",
+                nval > 1 ? "s" : "", val.data);
     if (ntrain > 0 && train.data)
-        fm_note(notes, FM_WARNING, "class '%s' has %lld examples, but none in the training part of fold%s %s", shown,
-                (long long)view->class_counts[class], ntrain > 1 ? "s" : "", train.data);
+        fm_note(notes, FM_WARNING, "class '%s' has %lld examples, but none in the training part of fold%s %s",
+                shown, (long long)view->class_counts[class], ntrain > 1 ? "s" : "", train.data);
     fm_text_fini(&val);
     fm_text_fini(&train);
 }
@@ -312,26 +330,30 @@ static int report_leaks(const struct driver *d, const struct fm_split *split, st
         const struct fm_fold *f = &split->fold[i];
         leaking += f->shared > 0;
         doubled += f->identical > 0;
-        if ((double)f->shared / (double)f->train.count > (double)worst->shared / (double)worst->train.count) worst = f;
+        if ((double)f->shared / (double)f->train.count > (double)worst->shared / (double)worst->train.count)
+            worst = f;
         if (f->identical > twin->identical) twin = f;
     }
     if (doubled > 0)
         fm_note(d->notes, FM_WARNING,
-                "in %lld of %lld folds records are validated whose input equals that of a training record; most in fold "
+                "in %lld of %lld folds records are validated whose input equals that of a training record; "
+                "most in fold "
                 "%lld: %lld records; group them to keep them together",
                 (long long)doubled, (long long)all, (long long)twin->fold, (long long)twin->identical);
     if (leaking == 0) return 0;
     if (d->cv->leak == FM_LEAK_ERROR) {
         struct fm_deal_request request = {.cv = d->cv};
-        return fm_deal_fail(&request, err,
-                            "cv.leak is error, and in %lld of %lld folds training windows share positions with "
-                            "validation windows (fold %lld: %lld of %lld); set cv.purge: true, or split by blocks or "
-                            "groups",
-                            (long long)leaking, (long long)all, (long long)worst->fold, (long long)worst->shared,
-                            (long long)worst->train.count);
+        return fm_deal_fail(
+            &request, err,
+            "cv.leak is error, and in %lld of %lld folds training windows share positions with "
+            "validation windows (fold %lld: %lld of %lld); set cv.purge: true, or split by blocks or "
+            "groups",
+            (long long)leaking, (long long)all, (long long)worst->fold, (long long)worst->shared,
+            (long long)worst->train.count);
     }
     fm_note(d->notes, FM_WARNING,
-            "in %lld of %lld folds training windows share positions with validation windows (worst: fold %lld, %lld of "
+            "in %lld of %lld folds training windows share positions with validation windows (worst: fold "
+            "%lld, %lld of "
             "%lld), so scores are too good; set cv.purge: true, or split by blocks or groups",
             (long long)leaking, (long long)all, (long long)worst->fold, (long long)worst->shared,
             (long long)worst->train.count);
@@ -340,7 +362,8 @@ static int report_leaks(const struct driver *d, const struct fm_split *split, st
 
 /* ---- all of it ---- */
 
-static int make_folds(struct fm_split *split, const struct fm_deal *parts, int64_t repeats, struct fm_error *err)
+static int make_folds(struct fm_split *split, const struct fm_deal *parts, int64_t repeats,
+                      struct fm_error *err)
 {
     int64_t all;
     split->folds = parts->folds;
@@ -366,10 +389,12 @@ static int make_repeat(struct driver *d, struct fm_split *split, int64_t repeat,
     int status = outer_request(d, &request, members.n, err);
     request.mt = &d->mt;
     if (status == 0) status = deal(d, &request, &members, &parts, err);
-    if (status == 0 && repeat == 0) status = make_folds(split, &parts, d->cv->repeats > 0 ? d->cv->repeats : 1, err);
+    if (status == 0 && repeat == 0)
+        status = make_folds(split, &parts, d->cv->repeats > 0 ? d->cv->repeats : 1, err);
     if (status == 0 && parts.moved > 0)
         fm_note(d->notes, FM_NOTE,
-                "%lld groups were moved so that no fold is empty: spreading the classes evenly alone would have left "
+                "%lld groups were moved so that no fold is empty: spreading the classes evenly alone would "
+                "have left "
                 "one without examples",
                 (long long)parts.moved);
     for (int64_t f = 0; status == 0 && f < split->folds; f++) {
@@ -387,8 +412,9 @@ static int check_seed(const struct fm_cv_config *cv, int64_t seed, struct fm_err
 {
     const struct fm_node *where = cv->seed ? cv->seed : cv->where;
     if (seed >= 0 && seed <= UINT32_MAX) return 0;
-    return fm_fail_at(err, FM_EFILE, where ? where->file : NULL, where ? where->line : 0, where ? where->column : 0,
-                      "cv.seed is %lld, but must be in 0..4294967295", (long long)seed);
+    return fm_fail_at(err, FM_EFILE, where ? where->file : NULL, where ? where->line : 0,
+                      where ? where->column : 0, "cv.seed is %lld, but must be in 0..4294967295",
+                      (long long)seed);
 }
 
 int fm_split_init(struct fm_split *split, const struct fm_cv_config *cv, const struct fm_data_config *config,
@@ -403,7 +429,8 @@ int fm_split_init(struct fm_split *split, const struct fm_cv_config *cv, const s
     d.hit = fm_calloc((size_t)fm_bits_words(longest->examples->count), sizeof *d.hit);
     if (!d.hit) return fm_fail_memory(err);
     status = fm_identical_init(&d.same, longest->data, err);
-    for (int64_t r = 0; status == 0 && (r == 0 || r < split->repeats); r++) status = make_repeat(&d, split, r, err);
+    for (int64_t r = 0; status == 0 && (r == 0 || r < split->repeats); r++)
+        status = make_repeat(&d, split, r, err);
     fm_identical_fini(&d.same);
     fm_free(d.hit);
     if (status == 0) status = report_leaks(&d, split, err);

@@ -11,9 +11,9 @@
 /* The groups that have members, numbered without gaps in the order of the data set's groups. */
 struct groups {
     int64_t count;
-    int64_t *id;          /* [count]: the data set's number, or the record's where records are groups */
-    int64_t *sizes;       /* [count] */
-    int32_t *place;       /* [ngroups of the data set]: number here, -1 = no member */
+    int64_t *id;    /* [count]: the data set's number, or the record's where records are groups */
+    int64_t *sizes; /* [count] */
+    int32_t *place; /* [ngroups of the data set]: number here, -1 = no member */
 };
 
 static int64_t group_of(const struct fm_dataset *data, int64_t record)
@@ -32,7 +32,8 @@ static int groups_init(struct groups *g, const struct fm_members *members, struc
 {
     const struct fm_dataset *data = members->view->data;
     int64_t all = data->record_group ? data->ngroups : data->nrecords;
-    *g = (struct groups){.id = fm_malloc((size_t)all, sizeof *g->id), .sizes = fm_calloc((size_t)all, sizeof *g->sizes),
+    *g = (struct groups){.id = fm_malloc((size_t)all, sizeof *g->id),
+                         .sizes = fm_calloc((size_t)all, sizeof *g->sizes),
                          .place = fm_malloc((size_t)all, sizeof *g->place)};
     if (!g->id || !g->sizes || !g->place) return fm_fail_memory(err);
     for (int64_t r = 0; r < data->nrecords; r++) {
@@ -77,8 +78,8 @@ static int check_groups(const struct fm_deal_request *request, const struct grou
     return 0;
 }
 
-int fm_deal_group(const struct fm_deal_request *request, const struct fm_members *members, struct fm_deal *deal,
-                  struct fm_error *err)
+int fm_deal_group(const struct fm_deal_request *request, const struct fm_members *members,
+                  struct fm_deal *deal, struct fm_error *err)
 {
     struct groups g;
     int32_t *fold = NULL;
@@ -90,7 +91,8 @@ int fm_deal_group(const struct fm_deal_request *request, const struct fm_members
         if (!fold) status = fm_fail_memory(err);
     }
     if (status == 0)
-        status = fm_spread_groups(g.sizes, g.count, request->folds, request->shuffle ? request->mt : NULL, fold, err);
+        status = fm_spread_groups(g.sizes, g.count, request->folds, request->shuffle ? request->mt : NULL,
+                                  fold, err);
     if (status == 0) status = deal_records(deal, members, &g, fold, err);
     fm_free(fold);
     groups_fini(&g);
@@ -128,17 +130,19 @@ static int check_largest_class(const struct fm_deal_request *request, const int6
         if (total > most) most = total;
     }
     if (request->folds <= most) return 0;
-    return fm_deal_fail(request, err,
-                        "%lld folds exceed the number of members of every class (the largest has %lld); ask for "
-                        "fewer folds",
-                        (long long)request->folds, (long long)most);
+    return fm_deal_fail(
+        request, err,
+        "%lld folds exceed the number of members of every class (the largest has %lld); ask for "
+        "fewer folds",
+        (long long)request->folds, (long long)most);
 }
 
 int fm_deal_stratified_group(const struct fm_deal_request *request, const struct fm_members *members,
                              struct fm_deal *deal, struct fm_error *err)
 {
     if (!members->view->class_counts)
-        return fm_deal_fail(request, err, "stratified folds need classes, but the target is numbers; use group");
+        return fm_deal_fail(request, err,
+                            "stratified folds need classes, but the target is numbers; use group");
     struct groups g;
     int32_t *fold = NULL;
     int64_t *counts = NULL, classes = members->view->data->nclasses;
@@ -169,13 +173,15 @@ int fm_deal_leave_one_group_out(const struct fm_deal_request *request, const str
     struct groups g;
     int status = groups_init(&g, members, err);
     if (status == 0 && g.count < 2)
-        status = fm_deal_fail(request, err, "leave_one_group_out needs at least 2 groups, but the examples have %lld",
+        status = fm_deal_fail(request, err,
+                              "leave_one_group_out needs at least 2 groups, but the examples have %lld",
                               (long long)g.count);
     if (status == 0 && g.count > FM_MOST_FOLDS)
-        status = fm_deal_fail(request, err,
-                              "leave_one_group_out would make %lld folds, more than %d; use split: group with as "
-                              "many folds as you need",
-                              (long long)g.count, FM_MOST_FOLDS);
+        status =
+            fm_deal_fail(request, err,
+                         "leave_one_group_out would make %lld folds, more than %d; use split: group with as "
+                         "many folds as you need",
+                         (long long)g.count, FM_MOST_FOLDS);
     if (status == 0) {
         deal->folds = g.count;
         status = deal_records(deal, members, &g, NULL, err);
@@ -185,14 +191,10 @@ int fm_deal_leave_one_group_out(const struct fm_deal_request *request, const str
         if (!deal->names) status = fm_fail_memory(err);
     }
     for (int64_t f = 0; status == 0 && f < g.count; f++) {
-        char id[256];
-        const char *name = data->record_group && data->group_names ? data->group_names[g.id[f]]
-                                                                   : fm_dataset_record_id(data, g.id[f], id, sizeof id);
-        if (data->record_group && !data->group_names) {
-            snprintf(id, sizeof id, "%" PRId64, g.id[f]);
-            name = id;
-        }
-        deal->names[f] = fm_strdup(name);
+        char number[32];
+        char **names = data->record_group ? data->group_names : data->record_ids;
+        snprintf(number, sizeof number, "%" PRId64, g.id[f]);
+        deal->names[f] = fm_strdup(names ? names[g.id[f]] : number);
         if (!deal->names[f]) status = fm_fail_memory(err);
     }
     groups_fini(&g);
@@ -201,7 +203,8 @@ int fm_deal_leave_one_group_out(const struct fm_deal_request *request, const str
 
 /* ---- blocked ---- */
 
-static int64_t *block_counts(const struct fm_members *members, const struct fm_deal *deal, struct fm_error *err)
+static int64_t *block_counts(const struct fm_members *members, const struct fm_deal *deal,
+                             struct fm_error *err)
 {
     const struct fm_view *view = members->view;
     int64_t k = view->data->nclasses, cells, *counts = NULL, block = 0, example;
@@ -235,15 +238,17 @@ static int number_folds(struct fm_deal *deal, struct fm_error *err)
     return 0;
 }
 
-int fm_deal_blocked(const struct fm_deal_request *request, const struct fm_members *members, struct fm_deal *deal,
-                    struct fm_error *err)
+int fm_deal_blocked(const struct fm_deal_request *request, const struct fm_members *members,
+                    struct fm_deal *deal, struct fm_error *err)
 {
     int64_t folds = request->folds, blocks = request->cv->blocks;
     /* The training part is cut into more folds than blocks were asked for: then a block is a fold. */
     if (blocks == 0 || (request->inner && blocks < folds)) blocks = folds;
-    if (folds < 2) return fm_deal_fail(request, err, "at least 2 folds are needed, not %lld", (long long)folds);
+    if (folds < 2)
+        return fm_deal_fail(request, err, "at least 2 folds are needed, not %lld", (long long)folds);
     if (blocks < folds)
-        return fm_deal_fail(request, err, "cv.blocks is %lld, but there must be at least one block for each of %lld folds",
+        return fm_deal_fail(request, err,
+                            "cv.blocks is %lld, but there must be at least one block for each of %lld folds",
                             (long long)blocks, (long long)folds);
     if (blocks > members->n || blocks > INT32_MAX)
         return fm_deal_fail(request, err, "%lld blocks cannot be made of %lld examples; ask for fewer",

@@ -52,7 +52,8 @@ static int deal_column(const struct fm_members *members, struct fm_deal *deal, s
 
 /* ---- a file by record ---- */
 
-/* Names under which a record may be listed: its id, and what stands before "#2" where Foldmill counted it up. */
+/* Names under which a record may be listed: its id, and what stands before "#2" where Foldmill counted it up.
+ */
 struct alias {
     const char *text;
     size_t size;
@@ -71,7 +72,7 @@ static int by_alias(const void *a, const void *b)
 struct aliases {
     struct alias *items;
     size_t count;
-    char *texts;            /* of records that have only numbers */
+    char *texts; /* of records that have only numbers */
 };
 
 static void add_alias(struct aliases *a, const char *text, size_t size, int64_t record)
@@ -141,8 +142,8 @@ static int unknown_record(const struct aliases *a, const char *path, const struc
     int status;
     if (nearest) {
         fm_show(nearest, strlen(nearest), known, sizeof known);
-        status = fm_fail_at(err, FM_EFILE, path, row->line, 0, "the data have no record '%s'; did you mean '%s'?",
-                            shown, known);
+        status = fm_fail_at(err, FM_EFILE, path, row->line, 0,
+                            "the data have no record '%s'; did you mean '%s'?", shown, known);
     } else {
         status = fm_fail_at(err, FM_EFILE, path, row->line, 0, "the data have no record '%s'", shown);
     }
@@ -219,10 +220,12 @@ static int deal_by_example(const struct fm_foldfile *file, const char *path, con
         int64_t example;
         fm_show(row->key, strlen(row->key), shown, sizeof shown);
         if (!fm_parse_integer(row->key, strlen(row->key), &example) || example < 0 || example >= members->n)
-            return fm_fail_at(err, FM_EFILE, path, row->line, 0, "'%s' is not an example: they are numbered 0..%lld",
-                              shown, (long long)members->n - 1);
+            return fm_fail_at(err, FM_EFILE, path, row->line, 0,
+                              "'%s' is not an example: they are numbered 0..%lld", shown,
+                              (long long)members->n - 1);
         if (deal->of_member[example] != not_listed)
-            return fm_fail_at(err, FM_EFILE, path, row->line, 0, "the example %s is listed a second time", shown);
+            return fm_fail_at(err, FM_EFILE, path, row->line, 0, "the example %s is listed a second time",
+                              shown);
         deal->of_member[example] = row->part;
     }
     for (int64_t j = 0; j < members->n; j++) {
@@ -275,6 +278,7 @@ int fm_deal_predefined(const struct fm_deal_request *request, const struct fm_me
     if (status == 0 && deal->folds == 0)
         return fm_deal_fail(request, err, "no fold is named: all examples have -1, always training");
     if (status == 0 && deal->folds > FM_MOST_FOLDS)
-        return fm_deal_fail(request, err, "%lld folds are named, more than %d", (long long)deal->folds, FM_MOST_FOLDS);
+        return fm_deal_fail(request, err, "%lld folds are named, more than %d", (long long)deal->folds,
+                            FM_MOST_FOLDS);
     return status;
 }

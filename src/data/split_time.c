@@ -1,6 +1,6 @@
-/* Splits by order: TimeSeriesSplit and the unshuffled holdout. With one record examples follow each other as they
- * lie; with several they go by the time of their window's last position (its last real one where it is padded),
- * examples of equal time in their own order. */
+/* Splits by order: TimeSeriesSplit and the unshuffled holdout. With one record examples follow each other as
+ * they lie; with several they go by the time of their window's last position (its last real one where it is
+ * padded), examples of equal time in their own order. */
 #include "data/deal.h"
 
 #include "base/error.h"
@@ -111,10 +111,11 @@ static int deal_by_rank(const struct fm_deal_request *request, const struct fm_m
     const struct fm_dataset *data = members->view->data;
     bool several = data->nrecords > 1;
     if (several && !data->time)
-        return fm_deal_fail(request, err,
-                            "the data are %lld records, so splits in time order need their time: give data.time, or "
-                            "use split: blocked or group",
-                            (long long)data->nrecords);
+        return fm_deal_fail(
+            request, err,
+            "the data are %lld records, so splits in time order need their time: give data.time, or "
+            "use split: blocked or group",
+            (long long)data->nrecords);
     int64_t *edges = fm_malloc((size_t)deal->folds * 4 + 1, sizeof *edges), all = 0, count = 0;
     if (!edges) return fm_fail_memory(err);
     for (int64_t f = 0; f < deal->folds; f++) {
@@ -159,16 +160,19 @@ int fm_deal_time_series(const struct fm_deal_request *request, const struct fm_m
                         struct fm_deal *deal, struct fm_error *err)
 {
     int64_t n = members->n, folds = request->folds, gap = request->cv->gap, size = request->test_count, used;
-    if (folds < 2) return fm_deal_fail(request, err, "at least 2 folds are needed, not %lld", (long long)folds);
+    if (folds < 2)
+        return fm_deal_fail(request, err, "at least 2 folds are needed, not %lld", (long long)folds);
     if (folds >= n)
-        return fm_deal_fail(request, err, "%lld folds in time order need more than %lld examples; ask for fewer folds",
+        return fm_deal_fail(request, err,
+                            "%lld folds in time order need more than %lld examples; ask for fewer folds",
                             (long long)folds, (long long)n);
     if (size == 0) size = n / (folds + 1);
     if (!fm_multiply(size, folds, &used) || used >= n || gap >= n - used)
-        return fm_deal_fail(request, err,
-                            "nothing is left to train on: %lld folds of %lld examples and a gap of %lld take all %lld "
-                            "examples; ask for fewer or smaller folds",
-                            (long long)folds, (long long)size, (long long)gap, (long long)n);
+        return fm_deal_fail(
+            request, err,
+            "nothing is left to train on: %lld folds of %lld examples and a gap of %lld take all %lld "
+            "examples; ask for fewer or smaller folds",
+            (long long)folds, (long long)size, (long long)gap, (long long)n);
     int status = make_cuts(deal, folds, err);
     if (status != 0) return status;
     for (int64_t f = 0; f < folds; f++) {
@@ -184,11 +188,13 @@ int fm_deal_ordered_holdout(const struct fm_deal_request *request, const struct 
                             struct fm_deal *deal, struct fm_error *err)
 {
     int64_t n = members->n, start = n - request->test_count;
-    int64_t gap = request->inner ? 0 : request->cv->gap, limit = request->inner ? 0 : request->cv->max_train_size;
+    int64_t gap = request->inner ? 0 : request->cv->gap,
+            limit = request->inner ? 0 : request->cv->max_train_size;
     if (gap >= start)
-        return fm_deal_fail(request, err,
-                            "nothing is left to train on: %lld examples to validate and a gap of %lld take all %lld",
-                            (long long)request->test_count, (long long)gap, (long long)n);
+        return fm_deal_fail(
+            request, err,
+            "nothing is left to train on: %lld examples to validate and a gap of %lld take all %lld",
+            (long long)request->test_count, (long long)gap, (long long)n);
     int status = make_cuts(deal, 1, err);
     if (status != 0) return status;
     deal->cuts[0].val_from = start;

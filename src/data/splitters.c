@@ -16,7 +16,8 @@ static int check_folds(const struct fm_deal_request *request, int64_t n, struct 
 static int check_shuffle(const struct fm_deal_request *request, int64_t n, struct fm_error *err)
 {
     if (n <= UINT32_MAX) return 0;
-    return fm_deal_fail(request, err, "%lld examples are too many to shuffle; use split: blocked", (long long)n);
+    return fm_deal_fail(request, err, "%lld examples are too many to shuffle; use split: blocked",
+                        (long long)n);
 }
 
 /* A permutation of 0..n-1 as RandomState.permutation draws it. NULL when memory is out. */
@@ -28,8 +29,8 @@ static uint32_t *permutation(struct fm_mt19937 *mt, int64_t n)
     return items;
 }
 
-int fm_deal_kfold(const struct fm_deal_request *request, const struct fm_members *members, struct fm_deal *deal,
-                  struct fm_error *err)
+int fm_deal_kfold(const struct fm_deal_request *request, const struct fm_members *members,
+                  struct fm_deal *deal, struct fm_error *err)
 {
     int64_t n = members->n;
     int status = check_folds(request, n, err);
@@ -54,11 +55,12 @@ int fm_deal_kfold(const struct fm_deal_request *request, const struct fm_members
 
 /* ---- stratified ---- */
 
-/* Classes in order of first appearance, as StratifiedKFold encodes them, and where the list of each begins. */
+/* Classes in order of first appearance, as StratifiedKFold encodes them, and where the list of each begins.
+ */
 struct strata {
     int64_t present;
-    int64_t *class_of;       /* [present] */
-    int64_t *count, *next;   /* [nclasses]: members; next place in the class's part of the list */
+    int64_t *class_of;     /* [present] */
+    int64_t *count, *next; /* [nclasses]: members; next place in the class's part of the list */
 };
 
 static void strata_fini(struct strata *s)
@@ -82,7 +84,8 @@ static uint32_t member_class(const struct fm_members *members, struct fm_cursor 
 static int strata_init(struct strata *s, const struct fm_members *members, struct fm_error *err)
 {
     size_t k = (size_t)members->view->data->nclasses;
-    *s = (struct strata){.class_of = fm_calloc(k, sizeof(int64_t)), .count = fm_calloc(k, sizeof(int64_t)),
+    *s = (struct strata){.class_of = fm_calloc(k, sizeof(int64_t)),
+                         .count = fm_calloc(k, sizeof(int64_t)),
                          .next = fm_calloc(k, sizeof(int64_t))};
     if (!s->class_of || !s->count || !s->next) return fm_fail_memory(err);
     struct fm_cursor cursor = {0};
@@ -106,7 +109,8 @@ static int64_t count_rest(int64_t from, int64_t to, int64_t fold, int64_t folds)
     return below_to - below_from;
 }
 
-/* The folds of each class's members, class by class: fold i gets as many as `sorted classes[i::folds]` hold. */
+/* The folds of each class's members, class by class: fold i gets as many as `sorted classes[i::folds]` hold.
+ */
 static void fill_list(const struct fm_deal_request *request, const struct strata *s, uint32_t *list)
 {
     int64_t at = 0;
@@ -125,7 +129,8 @@ int fm_deal_stratified(const struct fm_deal_request *request, const struct fm_me
 {
     int64_t n = members->n, most = 0;
     if (!members->view->class_counts)
-        return fm_deal_fail(request, err, "stratified folds need classes, but the target is numbers; use kfold");
+        return fm_deal_fail(request, err,
+                            "stratified folds need classes, but the target is numbers; use kfold");
     int status = check_folds(request, n, err);
     if (status == 0 && request->shuffle) status = check_shuffle(request, n, err);
     if (status != 0) return status;
@@ -135,10 +140,11 @@ int fm_deal_stratified(const struct fm_deal_request *request, const struct fm_me
         if (s.count[s.class_of[i]] > most) most = s.count[s.class_of[i]];
     }
     if (status == 0 && request->folds > most)
-        status = fm_deal_fail(request, err,
-                              "%lld folds exceed the number of members of every class (the largest has %lld); ask "
-                              "for fewer folds",
-                              (long long)request->folds, (long long)most);
+        status =
+            fm_deal_fail(request, err,
+                         "%lld folds exceed the number of members of every class (the largest has %lld); ask "
+                         "for fewer folds",
+                         (long long)request->folds, (long long)most);
     uint32_t *list = NULL;
     if (status == 0) {
         deal->folds = request->folds;

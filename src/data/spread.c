@@ -36,7 +36,8 @@ static int permute(struct fm_mt19937 *mt, int64_t n, uint32_t **items, struct fm
     return 0;
 }
 
-static int cut_permuted(int64_t ngroups, int64_t folds, struct fm_mt19937 *mt, int32_t *fold, struct fm_error *err)
+static int cut_permuted(int64_t ngroups, int64_t folds, struct fm_mt19937 *mt, int32_t *fold,
+                        struct fm_error *err)
 {
     uint32_t *items;
     int status = permute(mt, ngroups, &items, err);
@@ -50,8 +51,8 @@ static int cut_permuted(int64_t ngroups, int64_t folds, struct fm_mt19937 *mt, i
 }
 
 /* The lightest fold by a heap would serve many folds; there are few, and groups are many at most. */
-int fm_spread_groups(const int64_t *sizes, int64_t ngroups, int64_t folds, struct fm_mt19937 *mt, int32_t *fold,
-                     struct fm_error *err)
+int fm_spread_groups(const int64_t *sizes, int64_t ngroups, int64_t folds, struct fm_mt19937 *mt,
+                     int32_t *fold, struct fm_error *err)
 {
     if (mt) return cut_permuted(ngroups, folds, mt, fold, err);
     struct ranked *order = fm_malloc((size_t)ngroups, sizeof *order);
@@ -113,12 +114,12 @@ static double deviation(double *values, int64_t n)
 }
 
 struct spread {
-    int64_t folds, classes;      /* classes that have members */
-    double *totals;              /* [classes] */
-    double *groups;              /* [ngroups][classes] */
-    double *placed;              /* [folds][classes] */
-    double *deviations;          /* [classes] */
-    double *column;              /* [folds] or [classes] */
+    int64_t folds, classes; /* classes that have members */
+    double *totals;         /* [classes] */
+    double *groups;         /* [ngroups][classes] */
+    double *placed;         /* [folds][classes] */
+    double *deviations;     /* [classes] */
+    double *column;         /* [folds] or [classes] */
 };
 
 /* Mean over classes of the spread of their shares over folds, if a group went to fold `to`. */
@@ -173,8 +174,8 @@ static void spread_fini(struct spread *s)
     fm_free(s->column);
 }
 
-static int spread_init(struct spread *s, const int64_t *counts, int64_t ngroups, int64_t nclasses, int64_t folds,
-                       struct fm_error *err)
+static int spread_init(struct spread *s, const int64_t *counts, int64_t ngroups, int64_t nclasses,
+                       int64_t folds, struct fm_error *err)
 {
     size_t k = (size_t)nclasses, room = (size_t)(folds > nclasses ? folds : nclasses);
     int64_t cells, placed;

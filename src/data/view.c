@@ -16,10 +16,10 @@
 struct search {
     const struct fm_dataset *data;
     struct fm_window_config window;
-    struct fm_label_rule *rules;             /* of every length */
-    struct fm_label_walk *walks;             /* only where a label may lack its class */
-    int64_t nrules, longest;                 /* longest: index of the rule whose windows must fit */
-    struct fm_indexset_builder *builder;     /* NULL: only count */
+    struct fm_label_rule *rules;         /* of every length */
+    struct fm_label_walk *walks;         /* only where a label may lack its class */
+    int64_t nrules, longest;             /* longest: index of the rule whose windows must fit */
+    struct fm_indexset_builder *builder; /* NULL: only count */
     int64_t count, dropped, masked, short_records, short_record;
 };
 
@@ -41,7 +41,8 @@ static void keep_run(struct search *s, int64_t first, int64_t count, int64_t str
     if (s->builder) fm_indexset_add_run(s->builder, first, count, stride);
 }
 
-static void visit_anchors(struct search *s, int64_t record, int64_t from, int64_t to, int64_t low, int64_t high)
+static void visit_anchors(struct search *s, int64_t record, int64_t from, int64_t to, int64_t low,
+                          int64_t high)
 {
     int64_t base = s->data->starts[record];
     for (int64_t at = from; at <= to; at += s->window.stride) {
@@ -86,7 +87,7 @@ static void visit_record(struct search *s, int64_t record)
 static int search_all(struct search *s, struct fm_error *err)
 {
     int status = 0;
-    if (fm_dataset_lacks_classes(s->data)) {
+    if (fm_dataset_lacks_targets(s->data)) {
         s->walks = fm_calloc((size_t)s->nrules, sizeof *s->walks);
         if (!s->walks) return fm_fail_memory(err);
         for (int64_t i = 0; status == 0 && i < s->nrules; i++)
@@ -115,10 +116,11 @@ static int no_examples(const struct search *s, const struct fm_data_config *conf
     const char *file = where ? where->file : NULL;
     int64_t line = where ? where->line : 0, column = where ? where->column : 0;
     if (s->dropped > 0)
-        return fm_fail_at(err, FM_EFILE, file, line, column,
-                          "no example is left: the label of all %lld windows lies past their record's end or on "
-                          "positions without a class; shorten data.window.horizon or list more classes",
-                          (long long)s->dropped);
+        return fm_fail_at(
+            err, FM_EFILE, file, line, column,
+            "no example is left: the label of all %lld windows lies past their record's end or on "
+            "positions without a class; shorten data.window.horizon or list more classes",
+            (long long)s->dropped);
     if (s->masked > 0)
         return fm_fail_at(err, FM_EFILE, file, line, column,
                           "no example is left: data.mask keeps none of %lld windows; check data.mask.keep",
@@ -134,24 +136,28 @@ static void note_examples(const struct fm_examples *examples, const struct searc
 {
     char id[64];
     if (s->short_records == 1) {
-        fm_note(notes, FM_NOTE, "record %s has %lld positions, too short for a window of %lld: it gives no example",
+        fm_note(notes, FM_NOTE,
+                "record %s has %lld positions, too short for a window of %lld: it gives no example",
                 fm_dataset_record_id(s->data, s->short_record, id, sizeof id),
                 (long long)fm_dataset_record_length(s->data, s->short_record), (long long)examples->longest);
     } else if (s->short_records > 1) {
-        fm_note(notes, FM_NOTE,
-                "%lld of %lld records are too short for a window of %lld and give no example (the first is %s)",
-                (long long)s->short_records, (long long)s->data->nrecords, (long long)examples->longest,
-                fm_dataset_record_id(s->data, s->short_record, id, sizeof id));
+        fm_note(
+            notes, FM_NOTE,
+            "%lld of %lld records are too short for a window of %lld and give no example (the first is %s)",
+            (long long)s->short_records, (long long)s->data->nrecords, (long long)examples->longest,
+            fm_dataset_record_id(s->data, s->short_record, id, sizeof id));
     }
     if (s->dropped > 0)
         fm_note(notes, FM_NOTE,
-                "%lld windows are left out because their label lies past the record or on positions without a class",
+                "%lld windows are left out because their label lies past the record or on positions without "
+                "a class",
                 (long long)s->dropped);
     if (examples->lost > 0)
-        fm_note(notes, FM_NOTE,
-                "all window lengths share the examples of the longest (%lld): %lld more would have been possible "
-                "with length %lld",
-                (long long)examples->longest, (long long)examples->lost, (long long)shortest);
+        fm_note(
+            notes, FM_NOTE,
+            "all window lengths share the examples of the longest (%lld): %lld more would have been possible "
+            "with length %lld",
+            (long long)examples->longest, (long long)examples->lost, (long long)shortest);
 }
 
 /* The distance that most neighbouring anchors have. */
@@ -165,7 +171,8 @@ static int64_t usual_distance(const struct search *s)
 }
 
 /* Precut examples have the one length that their records have. */
-static int64_t effective_length(const struct fm_dataset *data, const struct fm_data_config *config, int64_t length)
+static int64_t effective_length(const struct fm_dataset *data, const struct fm_data_config *config,
+                                int64_t length)
 {
     if (length == 0 && !config->has_window && data->nrecords > 0) return fm_dataset_record_length(data, 0);
     return length;
@@ -186,7 +193,8 @@ static int find_examples(struct fm_examples *examples, struct search *s, const s
     examples->short_records = s->short_records;
     examples->dropped_labels = s->dropped;
     if (s->rules[shortest].length < examples->longest) {
-        struct search fewer = {.data = s->data, .window = s->window, .rules = &s->rules[shortest], .nrules = 1};
+        struct search fewer = {
+            .data = s->data, .window = s->window, .rules = &s->rules[shortest], .nrules = 1};
         if ((status = search_all(&fewer, err)) != 0) return status;
         examples->lost = fewer.count > s->count ? fewer.count - s->count : 0;
     }
@@ -254,8 +262,8 @@ static int fill_piece(struct fm_view *view, struct fm_label_walk *walk, const st
         uint32_t class = 0;
         float value = 0;
         if (!fm_label_walk_at(walk, piece->record, piece->anchor + i * piece->step, &class, &value))
-            return fm_fail(err, FM_EINTERNAL, "example %lld has no class for windows of %lld", (long long)example,
-                           (long long)view->length);
+            return fm_fail(err, FM_EINTERNAL, "example %lld has no target for windows of %lld",
+                           (long long)example, (long long)view->length);
         if (view->class_counts) {
             fm_packed_set(&view->classes, example, class);
             view->class_counts[class]++;
@@ -266,7 +274,8 @@ static int fill_piece(struct fm_view *view, struct fm_label_walk *walk, const st
     return 0;
 }
 
-static int check_classes(const struct fm_view *view, const struct fm_data_config *config, struct fm_error *err)
+static int check_classes(const struct fm_view *view, const struct fm_data_config *config,
+                         struct fm_error *err)
 {
     int64_t present = 0, last = 0;
     for (int64_t c = 0; c < view->data->nclasses; c++) {
@@ -282,14 +291,16 @@ static int check_classes(const struct fm_view *view, const struct fm_data_config
     } else {
         fm_format_number((double)last, name);
     }
-    return fm_fail_at(err, FM_EFILE, where ? where->file : NULL, where ? where->line : 0, where ? where->column : 0,
-                      "all %lld examples with windows of %lld have the class '%s': there is nothing to learn; "
-                      "check data.target, data.mask and data.window.label",
-                      (long long)view->examples->count, (long long)view->length, name);
+    return fm_fail_at(
+        err, FM_EFILE, where ? where->file : NULL, where ? where->line : 0, where ? where->column : 0,
+        "all %lld examples with windows of %lld have the class '%s': there is nothing to learn; "
+        "check data.target, data.mask and data.window.label",
+        (long long)view->examples->count, (long long)view->length, name);
 }
 
 int fm_view_init(struct fm_view *view, const struct fm_dataset *data, const struct fm_examples *examples,
-                 const struct fm_data_config *config, int64_t length, struct fm_notes *notes, struct fm_error *err)
+                 const struct fm_data_config *config, int64_t length, struct fm_notes *notes,
+                 struct fm_error *err)
 {
     (void)notes;
     *view = (struct fm_view){.data = data, .examples = examples, .width = data->target_width};
@@ -349,11 +360,12 @@ void fm_view_compare(struct fm_view *view, const struct fm_view *longest, struct
     int64_t differences = count_differences(view, longest);
     view->differs = differences > 0;
     if (!view->differs) return;
-    fm_note(notes, FM_WARNING,
-            "targets depend on the window: %lld of %lld examples have another target with length %lld than with "
-            "%lld, so trials of different lengths are not scored on the same task",
-            (long long)differences, (long long)view->examples->count, (long long)view->length,
-            (long long)longest->length);
+    fm_note(
+        notes, FM_WARNING,
+        "targets depend on the window: %lld of %lld examples have another target with length %lld than with "
+        "%lld, so trials of different lengths are not scored on the same task",
+        (long long)differences, (long long)view->examples->count, (long long)view->length,
+        (long long)longest->length);
 }
 
 /* ---- windows ---- */
@@ -401,7 +413,8 @@ void fm_example_span(const struct fm_view *longest, const struct fm_data_config 
     if (span->last > length - 1) span->last = length - 1;
 }
 
-void fm_view_window(const struct fm_view *view, int64_t example, const float *shift, const float *factor, float *out)
+void fm_view_window(const struct fm_view *view, int64_t example, const float *shift, const float *factor,
+                    float *out)
 {
     const struct fm_dataset *data = view->data;
     int64_t channels = data->alphabet > 0 ? data->alphabet : data->channels;
