@@ -13,31 +13,29 @@ struct norm_arguments {
 };
 #define ARGUMENT(member) offsetof(struct norm_arguments, member)
 
-#define COMMON_NORM_KEYS                                                                                     \
-    {"axis", FM_KEY_INTEGER, ARGUMENT(axis), -1, -1, NULL, "-1", FM_PER_DIMENSION, "only the channels"},     \
-        {"epsilon", FM_KEY_NUMBER, ARGUMENT(epsilon),      0, 1e300, NULL,                                   \
-         "0.001",   FM_OPEN_MIN,   "added to the variance"},                                                 \
-        {"center", FM_KEY_BOOL, ARGUMENT(center), 0, 0, NULL, "true", 0, "adds a beta per channel"},         \
-        {"scale", FM_KEY_BOOL, ARGUMENT(scale), 0, 0, NULL, "true", 0, "multiplies by a gamma per channel"}, \
-        {"beta_initializer",    FM_KEY_NODE, ARGUMENT(beta_initializer), 0, 0, NULL, NULL, 0,                \
-         "initial beta (zeros)"},                                                                            \
-        {"gamma_initializer",   FM_KEY_NODE, ARGUMENT(gamma_initializer), 0, 0, NULL, NULL, 0,               \
-         "initial gamma (ones)"},                                                                            \
-        {"beta_regularizer",      FM_KEY_NODE, ARGUMENT(beta_regularizer), 0, 0, NULL, NULL, 0,              \
-         "l1, l2 or l1_l2 (none)"},                                                                          \
-        {"gamma_regularizer",     FM_KEY_NODE, ARGUMENT(gamma_regularizer), 0, 0, NULL, NULL, 0,             \
-         "l1, l2 or l1_l2 (none)"},                                                                          \
-        FM_KEY_LATER("beta_constraint", "constraint on beta"),                                               \
+#define COMMON_NORM_KEYS                                                                                       \
+    {"axis", FM_KEY_INTEGER, ARGUMENT(axis), -1, -1, NULL, "-1", FM_PER_DIMENSION, "only the channels"},       \
+        {"epsilon", FM_KEY_NUMBER, ARGUMENT(epsilon),      0, 1e300, NULL,                                     \
+         "0.001",   FM_OPEN_MIN,   "added to the variance"},                                                   \
+        {"center", FM_KEY_BOOL, ARGUMENT(center), 0, 0, NULL, "true", 0, "adds a beta per channel"},           \
+        {"scale", FM_KEY_BOOL, ARGUMENT(scale), 0, 0, NULL, "true", 0, "multiplies by a gamma per channel"},   \
+        {"beta_initializer", FM_KEY_NODE, ARGUMENT(beta_initializer), 0, 0, NULL, "zeros", 0, "initial beta"}, \
+        {"gamma_initializer", FM_KEY_NODE, ARGUMENT(gamma_initializer), 0, 0, NULL, "ones", 0,                 \
+         "initial gamma"},                                                                                     \
+        {"beta_regularizer", FM_KEY_NODE, ARGUMENT(beta_regularizer), 0, 0, NULL, NULL, 0, "l1, l2 or l1_l2"}, \
+        {"gamma_regularizer", FM_KEY_NODE, ARGUMENT(gamma_regularizer), 0, 0, NULL, NULL, 0,                   \
+         "l1, l2 or l1_l2"},                                                                                   \
+        FM_KEY_LATER("beta_constraint", "constraint on beta"),                                                 \
         FM_KEY_LATER("gamma_constraint", "constraint on gamma"), FM_KEYS_OF_ALL_LAYERS
 
 const struct fm_key fm_batch_normalization_keys[] = {
     {"momentum", FM_KEY_NUMBER, ARGUMENT(momentum), 0, 1, NULL, "0.99", 0,
      "share of the old moving statistics"},
     COMMON_NORM_KEYS,
-    {"moving_mean_initializer", FM_KEY_NODE, ARGUMENT(moving_mean_initializer), 0, 0, NULL, NULL, 0,
-     "initial moving mean (zeros)"},
-    {"moving_variance_initializer", FM_KEY_NODE, ARGUMENT(moving_variance_initializer), 0, 0, NULL, NULL, 0,
-     "initial moving variance (ones)"},
+    {"moving_mean_initializer", FM_KEY_NODE, ARGUMENT(moving_mean_initializer), 0, 0, NULL, "zeros", 0,
+     "initial moving mean"},
+    {"moving_variance_initializer", FM_KEY_NODE, ARGUMENT(moving_variance_initializer), 0, 0, NULL, "ones", 0,
+     "initial moving variance"},
     FM_KEY_LATER("synchronized", "statistics over several devices"),
     {0}};
 const struct fm_key fm_layer_normalization_keys[] = {
