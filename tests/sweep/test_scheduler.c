@@ -1,6 +1,7 @@
 /* The scheduler with the scripted backend: any order of completions, any number of lanes, stops and failures
  * give the same journal. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,11 +173,8 @@ Test(scheduler, a_finished_sweep_runs_nothing_and_an_extension_only_what_is_new)
     char *after = ts_sweep_dump(&sweep);
     cr_assert_str_eq(after, before);
     char more[sizeof yaml + 8];
-    strcpy(more, yaml);
-    memcpy(strstr(more, "[2, 3, 5]"), "[2, 3,7,", 8);
-    memmove(strstr(more, "[2, 3,7,") + 9, strstr(more, "[2, 3,7,") + 8,
-            strlen(strstr(more, "[2, 3,7,") + 8) + 1);
-    memcpy(strstr(more, "[2, 3,7,"), "[2,3,5,7]", 9);
+    const char *list = strstr(yaml, "[2, 3, 5]");
+    snprintf(more, sizeof more, "%.*s[2, 3, 5, 7]%s", (int)(list - yaml), yaml, list + strlen("[2, 3, 5]"));
     ts_sweep_write(&sweep, more);
     run_to_end(&sweep, 2, &(struct fm_scripted_options){.order = 3});
     cr_assert_eq(fm_scripted_counts()->opened, 12, "two new trials of six runs");
