@@ -232,10 +232,10 @@ static int check_seed(const struct fm_node *seed, struct fm_error *err)
 }
 
 int fm_cv_read(struct fm_cv_config *cv, const struct fm_data_config *data, const struct fm_node *map,
-               const struct fm_node *where, struct fm_notes *notes, struct fm_error *err)
+               struct fm_notes *notes, struct fm_error *err)
 {
     struct raw raw = {0};
-    int code = fm_keys_read(fm_cv_keys, map, where, "cv", &raw, NULL, notes, err);
+    int code = fm_keys_read(fm_cv_keys, map, map, "cv", &raw, NULL, notes, err);
     if (code) return code;
     struct checking c = {map, (enum fm_split_kind)raw.split, err};
     cv->split = c.split;

@@ -315,10 +315,10 @@ static int read_parts(struct fm_data_config *data, const struct raw *raw, struct
 }
 
 int fm_data_read(struct fm_data_config *data, struct fm_document *doc, const struct fm_node *map,
-                 const struct fm_node *where, struct fm_notes *notes, struct fm_error *err)
+                 struct fm_notes *notes, struct fm_error *err)
 {
     struct raw raw = {0};
-    int code = fm_keys_read(fm_data_keys, map, where, "data", &raw, NULL, notes, err);
+    int code = fm_keys_read(fm_data_keys, map, map, "data", &raw, NULL, notes, err);
     if (!code) code = check_source(map, (enum fm_source)raw.source, err);
     if (!code) code = check_required(&raw, map, err);
     if (!code) code = check_names(&raw, err);

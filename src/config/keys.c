@@ -233,8 +233,7 @@ static int read_entry(const struct reading *r, size_t index, const struct fm_nod
     full_path(r->path, key->name, path, sizeof path);
     if (key->flags & FM_LATER) return fm_node_fail(name, FM_ELATER, r->err, "%s is not available yet", path);
     if (key->flags & FM_IGNORED) {
-        fm_note(r->notes, FM_NOTE, "%s:%lld: %s is ignored: %s", name->file, (long long)name->line, path,
-                key->help);
+        fm_node_note(name, r->notes, FM_NOTE, "%s is ignored: %s", path, key->help);
         return 0;
     }
     *given |= (uint64_t)1 << index;

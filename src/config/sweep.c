@@ -286,8 +286,8 @@ static int read_sections(struct fm_sweep *s, struct fm_notes *notes, struct fm_e
     if (!code) code = fm_keys_read(fm_sweep_keys, root, root, "", &raw, NULL, notes, err);
     if (!code) code = read_texts(s, &raw, err);
     if (!code) code = check_search(s, &raw, err);
-    if (!code) code = fm_data_read(&s->data, &s->document, raw.data, root, notes, err);
-    if (!code) code = fm_cv_read(&s->cv, &s->data, raw.cv, root, notes, err);
+    if (!code) code = fm_data_read(&s->data, &s->document, raw.data, notes, err);
+    if (!code) code = fm_cv_read(&s->cv, &s->data, raw.cv, notes, err);
     if (!code) code = check_model(raw.model, err);
     if (!code) code = read_metric(s, raw.metric, notes, err);
     if (!code) code = read_keep(s, raw.keep, notes, err);

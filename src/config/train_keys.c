@@ -88,7 +88,7 @@ int fm_monitor_read(const struct fm_node *node, const char *path, struct fm_moni
 {
     const char *text;
     char names[2 * FM_METRICS][32], shown[64];
-    const char *list[2 * FM_METRICS];
+    const char *list[2 * FM_METRICS], *near = NULL;
     int code = fm_node_text(node, path, &text, err);
     if (code) return code;
     for (int part = FM_PART_VAL; part >= FM_PART_TRAIN; part--) {
@@ -96,6 +96,8 @@ int fm_monitor_read(const struct fm_node *node, const char *path, struct fm_moni
         if (strncmp(text, part_prefixes[part], size) != 0) continue;
         for (int m = 0; m < FM_METRICS; m++) {
             if (strcmp(text + size, fm_metric_names[m]) != 0) continue;
+            /* Of the training part only the loss is known: metrics would need a pass of their own. */
+            if (part == FM_PART_TRAIN && m != FM_METRIC_LOSS) continue;
             *monitor = (struct fm_monitor){(enum fm_part)part, (enum fm_metric)m};
             return 0;
         }
@@ -104,8 +106,9 @@ int fm_monitor_read(const struct fm_node *node, const char *path, struct fm_moni
         snprintf(names[i], sizeof names[i], "%s%s", part_prefixes[i % 2 ? FM_PART_INNER : FM_PART_VAL],
                  fm_metric_names[i / 2]);
         list[i] = names[i];
+        if (strcmp(text, fm_metric_names[i / 2]) == 0 && !near) near = names[i];
     }
-    const char *near = fm_nearest(text, list, 2 * FM_METRICS);
+    if (!near) near = fm_nearest(text, list, 2 * FM_METRICS);
     fm_show(text, node->size, shown, sizeof shown);
     if (near) return fm_node_fail(node, FM_EFILE, err, "%s is %s; did you mean %s?", path, shown, near);
     return fm_node_fail(

@@ -53,14 +53,16 @@ static int fail_here(struct builder *b, const char *text)
 
 /* ---- keys that stand twice ---- */
 
+/* The mapping on top of the stack, as "model[2].conv1d."; in each frame below it, the last item is the way
+ * up. */
 static void write_path(const struct builder *b, struct fm_text *out)
 {
     for (size_t i = 0; i + 1 < b->depth; i++) {
         const struct frame *f = &b->stack[i];
         if (f->node->kind == FM_LIST)
-            fm_text_add(out, "[%zu]", f->count);
-        else if (f->key)
-            fm_text_add(out, "%s%.60s", i ? "." : "", f->key->text);
+            fm_text_add(out, "[%zu]", f->count - 1);
+        else
+            fm_text_add(out, "%s%.60s", i ? "." : "", f->keys[f->count - 1]->text);
     }
     if (b->depth > 1) fm_text_add_string(out, ".");
 }
@@ -233,8 +235,11 @@ static int on_scalar(struct builder *b, struct fy_event *event)
     const char *text = token ? fy_token_get_text(token, &size) : "";
     if (!text) return fm_fail_memory(b->err);
     if (memchr(text, '\0', size)) return fail_here(b, "text must not hold a zero byte (\\0)");
-    bool plain = !token || fy_scalar_token_get_style(token) == FYSS_PLAIN;
+    enum fy_scalar_style style = token ? fy_scalar_token_get_style(token) : FYSS_PLAIN;
+    bool plain = style == FYSS_PLAIN;
     struct fm_node like = place(b);
+    /* libfyaml's mark is behind the opening quote. */
+    if ((style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) && like.column > 1) like.column--;
     int code = count_node(b);
     if (code) return code;
     struct fm_node *node = fm_node_new_scalar(b->doc, text, size, plain, &like);
