@@ -37,6 +37,7 @@ void fm_dataset_fini(struct fm_dataset *d)
     fm_free(d->letters);
     fm_free(d->target_values);
     fm_free(d->target_from);
+    fm_free(d->target_first);
     fm_free(d->mask);
     fm_free(d->weights);
     fm_free(d->time);
@@ -189,12 +190,15 @@ static void add_bad(const struct fm_dataset *d, struct fm_text *text, int64_t in
     }
 }
 
-/* The place in the array of the i-th target. */
+/* The place in the array of the i-th target; -1 for the copy of one. */
 static int64_t array_index(const struct fm_dataset *d, int64_t i)
 {
-    if (d->target_per_record || d->target_columns == 0) return i;
+    if (d->target_per_record) return i;
     int64_t record = fm_dataset_record_of(d, i);
-    return record * d->target_columns + (i - d->starts[record]);
+    if (i - d->starts[record] >= fm_dataset_record_length(d, record)) return -1;
+    if (d->target_columns == 0) return i - record * d->head;
+    int64_t first = d->target_first ? d->target_first[record] : 0;
+    return record * d->target_columns + first + (i - d->starts[record]);
 }
 
 static int bad_numbers(const struct fm_dataset *d, int64_t outputs, struct fm_error *err)
@@ -207,6 +211,7 @@ static int bad_numbers(const struct fm_dataset *d, int64_t outputs, struct fm_er
         int64_t code = fm_packed_get(&d->classes, i);
         if (code < allowed || code >= d->nclasses) continue;
         int64_t index = array_index(d, i);
+        if (index < 0) continue;
         for (; k < known && d->negative_index[k] < index; k++, bad++) {
             if (bad < SHOWN) add_bad(d, &text, d->negative_index[k], d->negative_value[k]);
         }
@@ -251,7 +256,7 @@ static int load_source(struct fm_dataset *data, const struct fm_data_config *con
     case FM_SOURCE_CSV: return fm_load_csv(data, config, needs, notes, err);
     case FM_SOURCE_SEQUENCES: return fm_load_sequences(data, config, needs, notes, err);
     case FM_SOURCE_NPZ:
-    case FM_SOURCE_NPY: return fm_fail(err, FM_ELATER, "data: arrays are not available yet");
+    case FM_SOURCE_NPY: return fm_load_arrays(data, config, needs, notes, err);
     case FM_SOURCE_SINE: return fm_load_sine(data, config, needs, notes, err);
     }
     return fm_fail(err, FM_EINTERNAL, "a data source has no reader");
@@ -297,7 +302,7 @@ int fm_data_files(const struct fm_data_config *config, char ***paths, int64_t *c
     case FM_SOURCE_CSV:
     case FM_SOURCE_SEQUENCES: return list_paths(config, paths, count, err);
     case FM_SOURCE_NPZ:
-    case FM_SOURCE_NPY: return fm_fail(err, FM_ELATER, "data: arrays are not available yet");
+    case FM_SOURCE_NPY: return fm_array_files(config, paths, count, err);
     case FM_SOURCE_SINE: return 0;
     }
     return fm_fail(err, FM_EINTERNAL, "a data source has no reader");

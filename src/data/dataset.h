@@ -76,6 +76,7 @@ struct fm_dataset {
      * network has an output for (at most 4 are remembered). Their code is `nclasses`. */
     char *target_from;             /* "y.npy" or "data.npz: y"; NULL: targets are no class numbers of an array */
     int64_t target_columns;        /* of y [N,L]; 0: y is a list */
+    int64_t *target_first;         /* column of y where each record begins; NULL: 0 */
     int64_t negatives, negative_index[4], negative_value[4];
 
     struct fm_file_stamp *files;
