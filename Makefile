@@ -22,11 +22,12 @@ endif
 # Every choice of sanitizers has its own folder, so that changing to and fro builds nothing anew.
 B := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-# Sanitizers make gcc warn about code that they wrote themselves.
-WERROR ?= $(if $(SAN),,-Werror)
+WERROR ?= -Werror
+# Sanitizers make gcc warn about code that they wrote themselves; the plain build has warned about ours.
+WARNINGS = $(if $(SAN),-w,-Wall -Wextra $(WERROR))
 OPT = -O2
 CFLAGS ?= -g
-ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -Wall -Wextra $(WERROR) $(OPT) $(CFLAGS) -ffp-contract=off -fno-math-errno \
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(OPT) $(CFLAGS) -ffp-contract=off -fno-math-errno \
 	-fPIC -fvisibility=hidden -DFM_VERSION='"$(VERSION)"' $(SAN_FLAGS) -Isrc -Iinclude
 
 # Asked once and only when something is compiled: before set-up pkg-config may be missing.

@@ -53,5 +53,5 @@ case $SAN in
     passed=$((passed + good)) failed=$((failed + tested - good))
     ;;
 esac
-if [ -n "${SUMMARY:-}" ]; then echo "$passed $failed" >"$SUMMARY"; fi
+if [ -n "${SUMMARY:-}" ]; then mkdir -p "$(dirname "$SUMMARY")" && echo "$passed $failed" >"$SUMMARY"; fi
 exit $status
