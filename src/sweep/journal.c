@@ -219,14 +219,29 @@ int fm_journal_group(struct fm_journal *journal, struct fm_error *err)
     return 0;
 }
 
+static void roll_back(struct fm_journal *journal)
+{
+    journal->in_group = false;
+    if (!sqlite3_get_autocommit(journal->sql.db)) sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
+}
+
 int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err)
 {
     if (!journal->in_group || (!now && fm_monotonic() - journal->group_began < GROUP_SECONDS)) return 0;
     journal->in_group = false;
     int rc = fm_sql_run(&journal->sql, "COMMIT", err, "");
     /* A group that cannot be written is given up whole; what was committed before stays. */
-    if (rc && !sqlite3_get_autocommit(journal->sql.db))
-        sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
+    if (rc) roll_back(journal);
+    return rc;
+}
+
+static int close_clean(struct fm_journal *journal, struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (!rc)
+        rc = fm_sql_run(&journal->sql, "UPDATE sweep SET clean = 1, updated = ?", err, "d", fm_wall_clock());
+    if (!rc) rc = fm_journal_commit(journal, true, err);
+    if (!rc && journal->wal) rc = fm_sql_script(&journal->sql, "PRAGMA wal_checkpoint(TRUNCATE)", err);
     return rc;
 }
 
@@ -234,19 +249,11 @@ int fm_journal_close(struct fm_journal *journal, struct fm_error *err)
 {
     if (!journal) return 0;
     struct fm_error own = {0};
-    bool failed = err && err->code;
-    int rc = 0;
-    if (failed && journal->in_group && sqlite3_get_autocommit(journal->sql.db)) journal->in_group = false;
-    if (!failed) {
-        rc = fm_journal_group(journal, &own);
-        if (!rc)
-            rc = fm_sql_run(&journal->sql, "UPDATE sweep SET clean = 1, updated = ?", &own, "d",
-                            fm_wall_clock());
-    }
-    int committed = fm_journal_commit(journal, true, &own);
-    if (!rc) rc = committed;
-    if (!rc && !failed && journal->wal)
-        rc = fm_sql_script(&journal->sql, "PRAGMA wal_checkpoint(TRUNCATE)", &own);
+    /* What failed may have left half of an event in the open group: a run that is completed but has no
+     * scores. The group is given up whole, as after a kill, and comes again with the same bits. */
+    bool failed = err && err->code && err->code != FM_EINTERRUPTED;
+    int rc = failed ? 0 : close_clean(journal, &own);
+    if (rc || failed) roll_back(journal);
     if (rc && err && !err->code) *err = own;
     dispose(journal);
     return rc;

@@ -39,7 +39,9 @@ enum fm_journal_state {
  */
 int fm_journal_open(struct fm_journal **journal, const char *path, bool fresh, struct fm_notes *notes,
                     struct fm_error *err);
-/* Commits, syncs, marks a clean stop. `err` gets the first failure; the journal is freed in any case. */
+/* Commits, syncs, marks a clean stop. Where `err` holds a failure already (FM_EINTERRUPTED is none), the open
+ * group is given up instead: it may end in the middle of an event. `err` gets the first failure; the journal
+ * is freed in any case. */
 int fm_journal_close(struct fm_journal *journal, struct fm_error *err);
 const char *fm_journal_path(const struct fm_journal *journal);
 

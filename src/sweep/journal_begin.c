@@ -8,22 +8,44 @@
 #include "base/text.h"
 #include "sweep/journal_private.h"
 
-static char *counts_text(const int64_t *counts, int64_t n)
+/* The list as compact text, which the caller frees. It is lost when memory is out: nothing is written then
+ * that misses an item. */
+static int list_text(json_t *list, bool whole, char **text, struct fm_error *err)
 {
-    json_t *array = counts ? json_array() : NULL;
-    for (int64_t i = 0; array && i < n; i++) json_array_append_new(array, json_integer(counts[i]));
-    char *text = array ? json_dumps(array, JSON_COMPACT) : NULL;
-    json_decref(array);
-    return text;
+    *text = whole ? json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(list);
+    return *text ? 0 : fm_fail_memory(err);
 }
 
-static char *names_text(char *const *names, int64_t n)
+/* NULL where there are no counts. */
+static int counts_text(const int64_t *counts, int64_t n, char **text, struct fm_error *err)
 {
-    json_t *array = names ? json_array() : NULL;
-    for (int64_t i = 0; array && i < n; i++) json_array_append_new(array, json_string(names[i]));
-    char *text = array ? json_dumps(array, JSON_COMPACT) : NULL;
-    json_decref(array);
-    return text;
+    *text = NULL;
+    if (!counts) return 0;
+    json_t *list = json_array();
+    bool whole = list != NULL;
+    for (int64_t i = 0; whole && i < n; i++) whole = !json_array_append_new(list, json_integer(counts[i]));
+    return list_text(list, whole, text, err);
+}
+
+static int names_text(char *const *names, int64_t n, char **text, struct fm_error *err)
+{
+    *text = NULL;
+    if (!names) return 0;
+    json_t *list = json_array();
+    bool whole = list != NULL;
+    for (int64_t i = 0; whole && i < n; i++) whole = !json_array_append_new(list, json_string(names[i]));
+    return list_text(list, whole, text, err);
+}
+
+static int tags_text(const struct fm_node *tags, char **text, struct fm_error *err)
+{
+    *text = NULL;
+    if (!tags) return 0;
+    json_t *value = fm_node_json(tags);
+    *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    return *text ? 0 : fm_fail_memory(err);
 }
 
 static int write_sweep(struct fm_journal *journal, const struct fm_prepared *p, const char *device,
@@ -32,30 +54,31 @@ static int write_sweep(struct fm_journal *journal, const struct fm_prepared *p, 
     const struct fm_sweep *sweep = p->sweep;
     char metric[48];
     fm_monitor_name(sweep->metric, metric);
-    char *classes = names_text(p->data.class_names, p->data.nclasses);
-    json_t *tag_list = sweep->tags ? fm_node_json(sweep->tags) : NULL;
-    char *tags = tag_list ? json_dumps(tag_list, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    char *classes = NULL, *tags = NULL;
+    int rc = names_text(p->data.class_names, p->data.nclasses, &classes, err);
+    if (!rc) rc = tags_text(sweep->tags, &tags, err);
     const char *target = p->data.nclasses ? "classes" : p->data.distribution ? "distribution" : "numbers";
     double now = fm_wall_clock();
-    int rc = fm_sql_run(
-        &journal->sql,
-        "INSERT INTO sweep(id, name, description, tags, file, fingerprint, fingerprint_text, data_hash, "
-        "space_hash, "
-        "metric, maximize, target, classes, examples, records, device, numbers, watched, keep_trials, "
-        "keep_predictions, keep_weights, created, updated, clean) "
-        "VALUES(1,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?21,0) "
-        "ON CONFLICT(id) DO UPDATE SET name=?1, description=?2, tags=?3, file=?4, space_hash=?8, finished=0, "
-        "metric=?9, "
-        "maximize=?10, device=?15, numbers=?16, keep_trials=?18, keep_predictions=?19, keep_weights=?20, "
-        "updated=?21, clean=0",
-        err, "ttttitiitittiitttiiid", sweep->name, sweep->description, tags, sweep->path,
-        (int64_t)p->fingerprint, p->fingerprint_text, (int64_t)p->data_hash, (int64_t)p->space_hash, metric,
-        (int64_t)sweep->maximize, target, classes, p->examples.count, p->data.nrecords, device, numbers,
-        sweep->cv.has_inner ? "inner" : "val", sweep->keep.trials, (int64_t)sweep->keep.predictions,
-        (int64_t)sweep->keep.weights, now);
+    if (!rc)
+        rc = fm_sql_run(
+            &journal->sql,
+            "INSERT INTO sweep(id, name, description, tags, file, fingerprint, fingerprint_text, data_hash, "
+            "space_hash, "
+            "metric, maximize, target, classes, examples, records, device, numbers, watched, keep_trials, "
+            "keep_predictions, keep_weights, created, updated, clean) "
+            "VALUES(1,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?21,0) "
+            "ON CONFLICT(id) DO UPDATE SET name=?1, description=?2, tags=?3, file=?4, space_hash=?8, "
+            "finished=0, "
+            "metric=?9, "
+            "maximize=?10, device=?15, numbers=?16, keep_trials=?18, keep_predictions=?19, keep_weights=?20, "
+            "updated=?21, clean=0",
+            err, "ttttitiitittiitttiiid", sweep->name, sweep->description, tags, sweep->path,
+            (int64_t)p->fingerprint, p->fingerprint_text, (int64_t)p->data_hash, (int64_t)p->space_hash,
+            metric, (int64_t)sweep->maximize, target, classes, p->examples.count, p->data.nrecords, device,
+            numbers, sweep->cv.has_inner ? "inner" : "val", sweep->keep.trials,
+            (int64_t)sweep->keep.predictions, (int64_t)sweep->keep.weights, now);
     free(classes);
     free(tags);
-    json_decref(tag_list);
     return rc;
 }
 
@@ -70,46 +93,88 @@ static int write_files(struct fm_journal *journal, const struct fm_prepared *p, 
     return rc;
 }
 
-static char *scale_text(const struct fm_fold *fold, int64_t channels)
+static int scale_text(const struct fm_fold *fold, int64_t channels, char **text, struct fm_error *err)
 {
-    if (!fold->scale_center) return NULL;
+    *text = NULL;
+    if (!fold->scale_center) return 0;
     json_t *list = json_array();
-    for (int64_t i = 0; list && i < channels; i++)
-        json_array_append_new(list, json_pack("[f, f]", fold->scale_center[i], fold->scale_divisor[i]));
-    char *text = list ? json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(list);
-    return text;
+    bool whole = list != NULL;
+    for (int64_t i = 0; whole && i < channels; i++)
+        whole =
+            !json_array_append_new(list, json_pack("[f, f]", fold->scale_center[i], fold->scale_divisor[i]));
+    return list_text(list, whole, text, err);
+}
+
+static int write_fold(struct fm_journal *journal, const struct fm_prepared *p, const struct fm_split *split,
+                      const struct fm_fold *fold, struct fm_error *err)
+{
+    char *train = NULL, *val = NULL, *scale = NULL;
+    int rc = counts_text(fold->train_classes, p->data.nclasses, &train, err);
+    if (!rc) rc = counts_text(fold->val_classes, p->data.nclasses, &val, err);
+    if (!rc) rc = scale_text(fold, p->data.channels, &scale, err);
+    if (!rc)
+        rc = fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO fold VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", err,
+                        "iiitiiiiiiittt", (int64_t)split->seed, fold->repeat, fold->fold, fold->name,
+                        fold->train.count, fold->inner.count, fold->val.count, fold->purged, fold->embargoed,
+                        fold->shared, fold->identical, train, val, scale);
+    free(train);
+    free(val);
+    free(scale);
+    return rc;
 }
 
 static int write_folds(struct fm_journal *journal, const struct fm_prepared *p, struct fm_error *err)
 {
     int rc = 0;
     for (int64_t i = 0; !rc && i < p->nviews; i++) {
-        char *counts = counts_text(p->views[i].class_counts, p->data.nclasses);
-        rc = fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO view VALUES(?,?,?)", err, "iit",
-                        p->views[i].length, (int64_t)(i == p->longest), counts);
+        char *counts = NULL;
+        rc = counts_text(p->views[i].class_counts, p->data.nclasses, &counts, err);
+        if (!rc)
+            rc = fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO view VALUES(?,?,?)", err, "iit",
+                            p->views[i].length, (int64_t)(i == p->longest), counts);
         free(counts);
     }
     for (int64_t s = 0; !rc && s < p->nsplits; s++)
-        for (int64_t f = 0; !rc && f < p->splits[s].repeats * p->splits[s].folds; f++) {
-            const struct fm_fold *fold = &p->splits[s].fold[f];
-            char *train = counts_text(fold->train_classes, p->data.nclasses);
-            char *val = counts_text(fold->val_classes, p->data.nclasses);
-            char *scale = scale_text(fold, p->data.channels);
-            rc = fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO fold VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                            err, "iiitiiiiiiittt", (int64_t)p->splits[s].seed, fold->repeat, fold->fold,
-                            fold->name, fold->train.count, fold->inner.count, fold->val.count, fold->purged,
-                            fold->embargoed, fold->shared, fold->identical, train, val, scale);
-            free(train);
-            free(val);
-            free(scale);
-        }
+        for (int64_t f = 0; !rc && f < p->splits[s].repeats * p->splits[s].folds; f++)
+            rc = write_fold(journal, p, &p->splits[s], &p->splits[s].fold[f], err);
     return rc;
 }
 
 static void network_name(const struct fm_program *program, char name[17])
 {
     snprintf(name, 17, "%016llx", (unsigned long long)program->hash);
+}
+
+static int variables_text(const struct fm_program *program, char **text, struct fm_error *err)
+{
+    json_t *list = json_array();
+    bool whole = list != NULL;
+    for (int v = 0; whole && v < program->nvariables; v++) {
+        const struct fm_variable *variable = &program->variables[v];
+        json_t *shape = json_array();
+        whole = shape != NULL;
+        for (int d = 0; whole && d < variable->rank; d++)
+            whole = !json_array_append_new(shape, json_integer(variable->shape[d]));
+        if (whole)
+            whole =
+                !json_array_append_new(list, json_pack("{s:s, s:O}", "name", variable->name, "shape", shape));
+        json_decref(shape);
+    }
+    return list_text(list, whole, text, err);
+}
+
+static int layers_text(const struct fm_program *program, char **text, struct fm_error *err)
+{
+    json_t *list = json_array();
+    bool whole = list != NULL;
+    for (int l = 0; whole && l < program->nlayers; l++) {
+        const struct fm_layer_info *layer = &program->layers[l];
+        whole = !json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I}", "type", layer->type, "rows",
+                                                       (json_int_t)layer->out_rows, "channels",
+                                                       (json_int_t)layer->out_channels, "params",
+                                                       (json_int_t)layer->param_count));
+    }
+    return list_text(list, whole, text, err);
 }
 
 static int write_networks(struct fm_journal *journal, const struct fm_prepared *p, struct fm_error *err)
@@ -123,34 +188,16 @@ static int write_networks(struct fm_journal *journal, const struct fm_prepared *
     int rc = 0;
     for (int64_t i = 0; !rc && i < p->nnetworks; i++) {
         const struct fm_program *program = p->networks[i].program;
-        json_t *variables = json_array(), *layers = json_array();
-        for (int v = 0; variables && v < program->nvariables; v++) {
-            const struct fm_variable *variable = &program->variables[v];
-            json_t *shape = json_array();
-            for (int d = 0; shape && d < variable->rank; d++)
-                json_array_append_new(shape, json_integer(variable->shape[d]));
-            json_array_append_new(variables, json_pack("{s:s, s:o}", "name", variable->name, "shape", shape));
-        }
-        for (int l = 0; layers && l < program->nlayers; l++) {
-            const struct fm_layer_info *layer = &program->layers[l];
-            json_array_append_new(layers, json_pack("{s:s, s:I, s:I, s:I}", "type", layer->type, "rows",
-                                                    layer->out_rows, "channels", layer->out_channels,
-                                                    "params", layer->param_count));
-        }
-        char *variable_text = variables ? json_dumps(variables, JSON_COMPACT) : NULL;
-        char *layer_text = layers ? json_dumps(layers, JSON_COMPACT) : NULL;
-        json_decref(variables);
-        json_decref(layers);
-        char name[17];
+        char *variables = NULL, *layers = NULL, name[17];
         network_name(program, name);
-        if (!variable_text || !layer_text)
-            rc = fm_fail_memory(err);
-        else
+        rc = variables_text(program, &variables, err);
+        if (!rc) rc = layers_text(program, &layers, err);
+        if (!rc)
             rc = fm_sql_run(&journal->sql, "INSERT OR IGNORE INTO network VALUES(?,?,?,?,?,?)", err, "ttiitt",
-                            name, variable_text, program->score_width, program->loss.outputs,
-                            losses[program->loss.kind], layer_text);
-        free(variable_text);
-        free(layer_text);
+                            name, variables, program->score_width, program->loss.outputs,
+                            losses[program->loss.kind], layers);
+        free(variables);
+        free(layers);
     }
     return rc;
 }

@@ -87,6 +87,7 @@ static int write_pooled(struct fm_journal *journal, const struct fm_prepared *p,
     int rc = fm_metrics_pooled(pool->classes, pool->targets, pool->scores, pool->n, classes, pool->width,
                                fm_metrics_fitting(classes), &pooled, confusion, err);
     char *text = !rc && confusion ? fm_confusion_text(confusion, classes) : NULL;
+    if (!rc && confusion && !text) rc = fm_fail_memory(err);
     pooled.value[FM_METRIC_LOSS] = loss;
     if (!rc)
         rc = fm_sql_run(&journal->sql,
