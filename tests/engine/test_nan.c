@@ -1,0 +1,205 @@
+/* Bad steps under the four policies: by a number in the data that is not finite, by a learning rate that
+ * blows up, and by gradients that overflow a float. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/inside.h"
+#include "support/tolerance.h"
+
+#define N 12
+
+/* One number an example, batches of 2 in set order: example 5 (step 2) is what `bad` says. */
+struct subject {
+    float x[N], y[N];
+    struct ts_bench bench;
+    struct fm_lane *lane;
+    size_t size;
+};
+
+static void open_subject(struct subject *s, float bad, const char *more)
+{
+    char yaml[512];
+    snprintf(
+        yaml, sizeof yaml,
+        "model: [flatten, {dense: {units: 3, activation: tanh}}, batch_normalization, {dense: {units: 1}}]\n"
+        "train: {loss: mse, batch_size: 2, epochs: 1, shuffle: false, %s}\n",
+        more);
+    memset(s, 0, sizeof *s);
+    for (uint32_t i = 0; i < N; i++) {
+        s->x[i] = ts_hashed(i, 5, 1, 0);
+        s->y[i] = ts_hashed(i, 6, 1, 0);
+    }
+    if (!isfinite(bad) || bad != 0) s->y[5] = bad;
+    const struct ts_examples examples = {
+        .n = N, .rows = 1, .channels = 1, .x = s->x, .values = s->y, .width = 1, .train = N};
+    cr_assert(ts_bench_open(&s->bench, &examples, yaml, &fm_backend_reference, 1), "%s", s->bench.error.text);
+    s->lane = ts_bench_lane(&s->bench, 0, 1, NULL);
+    cr_assert_not_null(s->lane);
+    s->size = (size_t)s->bench.backend->state_size(s->lane);
+}
+
+static void close_subject(struct subject *s)
+{
+    s->bench.backend->lane_close(s->lane);
+    ts_bench_close(&s->bench);
+}
+
+static unsigned char *state(struct subject *s)
+{
+    unsigned char *blob = malloc(s->size);
+    cr_assert(blob && s->bench.backend->state_read(s->lane, blob, &s->bench.error) == 0);
+    return blob;
+}
+
+static int64_t iterations(const struct subject *s)
+{
+    return fm_lane_tail(s->lane)->iterations;
+}
+
+/* stop and rollback: the bad step changes nothing, what follows is not done until a restore or a state_write.
+ */
+static void check_frozen(const char *policy, float bad)
+{
+    struct subject s;
+    char more[64];
+    snprintf(more, sizeof more, "on_nan: %s, optimizer: {adam: {learning_rate: 0.01}}", policy);
+    open_subject(&s, bad, more);
+    struct fm_report report;
+    cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report) && report.bad_steps == 0);
+    const double norm = report.last_norm, loss = report.last_loss, sum = report.loss_sum;
+    unsigned char *before = state(&s);
+    const struct fm_request keep = {.kind = FM_SNAPSHOT, .slot = FM_SLOT_CLEAN};
+    const struct fm_request back = {.kind = FM_RESTORE, .slot = FM_SLOT_CLEAN};
+    const struct fm_request evaluate = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
+    cr_assert(ts_bench_do(&s.bench, s.lane, &keep, &report));
+    struct fm_request train = {.kind = FM_TRAIN,
+                               .first_step = 2,
+                               .steps = 4,
+                               .learning_rate = 0.01,
+                               .on_nan = s.bench.config.on_nan,
+                               .loss_sum = sum};
+    cr_assert(ts_bench_do(&s.bench, s.lane, &train, &report));
+    cr_assert(report.frozen && !report.cancelled && report.status == 0, "%s", policy);
+    cr_assert(report.steps == 1 && report.bad_steps == 1 && report.first_bad_step == 2);
+    cr_assert(report.loss_sum == sum, "a bad step's loss does not count");
+    cr_assert(report.last_loss == loss && report.last_norm == norm, "the last finite ones are of step 1");
+    unsigned char *after = state(&s);
+    cr_assert(memcmp(before, after, s.size) == 0, "%s: the bad step changed something", policy);
+
+    const struct fm_request *const queued[] = {&train, &evaluate, &keep};
+    for (int i = 0; i < 3; i++) {
+        cr_assert(ts_bench_do(&s.bench, s.lane, queued[i], &report));
+        cr_assert(report.frozen && report.steps == 0 && report.bad_steps == 0 && report.first_bad_step == -1);
+    }
+    train.first_step = 3;
+    train.steps = 1;
+    cr_assert(ts_bench_do(&s.bench, s.lane, &back, &report) && !report.frozen && report.status == 0);
+    cr_assert(ts_bench_do(&s.bench, s.lane, &train, &report) && !report.frozen && report.bad_steps == 0);
+    train.first_step = 2;
+    cr_assert(ts_bench_do(&s.bench, s.lane, &train, &report) && report.frozen);
+    cr_assert(s.bench.backend->state_write(s.lane, before, &s.bench.error) == 0);
+    train.first_step = 3;
+    cr_assert(ts_bench_do(&s.bench, s.lane, &train, &report) && !report.frozen, "state_write thaws");
+    free(before);
+    free(after);
+    close_subject(&s);
+}
+
+Test(engine_nan, stop_and_rollback_freeze_the_lane)
+{
+    check_frozen("stop", NAN);
+    check_frozen("stop", INFINITY);
+    check_frozen("rollback", NAN);
+    check_frozen("stop", 3e38f); /* the loss overflows */
+    check_frozen("stop", 1e19f); /* so does the sum of squares of the gradients, though each is finite */
+}
+
+/* The step is left out: as if its batch had not been there, for weights, slots, iterations and statistics. */
+Test(engine_nan, skip_leaves_the_update_out)
+{
+    struct subject s;
+    open_subject(&s, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
+    struct fm_report report;
+    cr_assert(ts_bench_train(&s.bench, s.lane, 0, 6, &report));
+    cr_assert(!report.frozen && report.steps == 6 && report.bad_steps == 1 && report.first_bad_step == 2);
+    cr_assert(report.examples == 12 && report.loss_examples == 10 && isfinite(report.loss_sum));
+    cr_assert_eq(iterations(&s), 5);
+    unsigned char *skipped = state(&s);
+    double sum = report.loss_sum;
+    close_subject(&s);
+
+    open_subject(&s, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
+    cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report));
+    const struct fm_request rest = {.kind = FM_TRAIN,
+                                    .first_step = 3,
+                                    .steps = 3,
+                                    .learning_rate = 0.01,
+                                    .on_nan = FM_ON_NAN_SKIP,
+                                    .loss_sum = report.loss_sum};
+    cr_assert(ts_bench_do(&s.bench, s.lane, &rest, &report) && report.bad_steps == 0);
+    unsigned char *without = state(&s);
+    cr_assert(memcmp(skipped, without, s.size) == 0);
+    cr_assert(report.loss_sum == sum);
+    free(skipped);
+    free(without);
+    close_subject(&s);
+}
+
+/* Keras has no check: weights and everything after are NaN, and the steps go on. */
+Test(engine_nan, keras_carries_on)
+{
+    struct subject s;
+    open_subject(&s, NAN, "on_nan: keras, optimizer: {adam: {learning_rate: 0.01}}");
+    struct fm_report report;
+    cr_assert(ts_bench_train(&s.bench, s.lane, 0, 6, &report));
+    cr_assert(!report.frozen && report.steps == 6 && report.bad_steps == 4 && report.first_bad_step == 2);
+    cr_assert(isnan(report.loss_sum) && report.loss_examples == 12);
+    cr_assert(isfinite(report.last_loss) && isfinite(report.last_norm));
+    cr_assert_eq(iterations(&s), 6);
+    size_t count;
+    double *w = inside_tensor(s.lane, s.bench.program->variables[0].tensor, &count);
+    for (size_t i = 0; i < count; i++) cr_assert(isnan(w[i]));
+    free(w);
+    const struct fm_request evaluate = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
+    cr_assert(ts_bench_do(&s.bench, s.lane, &evaluate, &report) && report.status == 0 && isnan(report.loss));
+    close_subject(&s);
+}
+
+/* With clipvalue an infinite gradient becomes the limit, and under `keras` training goes on with finite
+ * weights. */
+Test(engine_nan, clipvalue_survives_infinity_under_keras)
+{
+    struct subject s;
+    open_subject(&s, INFINITY, "on_nan: keras, optimizer: {sgd: {learning_rate: 0.01, clipvalue: 0.5}}");
+    struct fm_report report;
+    cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report));
+    const struct fm_op *head = inside_find_last(s.lane, FM_SECTION_FORWARD, FM_OP_DENSE);
+    size_t count;
+    double *before = inside_tensor(s.lane, head->in[2], &count);
+    cr_assert(ts_bench_train(&s.bench, s.lane, 2, 1, &report) && report.bad_steps == 1);
+    double *after = inside_tensor(s.lane, head->in[2], &count);
+    /* error = output - inf: the bias's gradient is -inf, clipped to -0.5. */
+    cr_assert(ts_compare_one(TS_FLOAT, after[0], before[0] + 0.005).ok, "%g, then %g", before[0], after[0]);
+    free(before);
+    free(after);
+    close_subject(&s);
+}
+
+Test(engine_nan, a_huge_rate_is_found_before_it_is_too_late)
+{
+    struct subject s;
+    open_subject(&s, 0, "on_nan: stop, optimizer: {sgd: {learning_rate: 1e30}}");
+    struct fm_report report;
+    cr_assert(ts_bench_train(&s.bench, s.lane, 0, 40, &report));
+    cr_assert(report.frozen && report.bad_steps == 1 && report.first_bad_step > 0);
+    cr_assert_eq(report.first_bad_step, report.steps - 1);
+    cr_assert(isfinite(report.last_loss) && isfinite(report.last_norm) && isfinite(report.loss_sum));
+    size_t count;
+    double *w = inside_tensor(s.lane, s.bench.program->variables[0].tensor, &count);
+    for (size_t i = 0; i < count; i++)
+        cr_assert(isfinite(w[i]), "parameters are never updated by a bad step");
+    free(w);
+    close_subject(&s);
+}
