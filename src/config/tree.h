@@ -9,6 +9,7 @@
 struct fm_document;
 struct fm_error;
 struct fm_node;
+struct fm_text;
 
 /* No tree is deeper, so every walk over one may recurse. */
 #define FM_MAX_DEPTH 64
@@ -17,6 +18,9 @@ struct fm_node;
 
 /* FM_EFILE: the root of a sweep file must be a mapping. */
 int fm_document_fail_root(const struct fm_document *doc, struct fm_error *err);
+
+/* The text between the quotes of a scalar, decoded into `out`; false when an escape is none. */
+bool fm_unquote(const char *raw, size_t size, bool single, struct fm_text *out);
 
 /* 0o17 and 0x1F, which the core schema has beside decimal integers. */
 bool fm_parse_based(const struct fm_node *node, int64_t *value);

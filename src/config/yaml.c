@@ -32,6 +32,8 @@ struct anchor {
 };
 
 struct builder {
+    const char *bytes; /* what the parser reads */
+    size_t size;
     struct fm_document *doc;
     struct fm_notes *notes;
     struct fm_error *err;
@@ -228,22 +230,45 @@ static int add_anchor(struct builder *b, struct fy_token *token, struct fm_node 
     return 0;
 }
 
+/* The node of a quoted scalar, from its bytes in the file. */
+static int quoted_node(struct builder *b, struct fy_event *event, bool single, struct fm_node **node)
+{
+    const struct fy_mark *start = fy_event_start_mark(event), *end = fy_event_end_mark(event);
+    struct fm_node like = place(b);
+    struct fm_text text = {0};
+    if (!start || !end || end->input_pos > b->size || start->input_pos > end->input_pos) {
+        return fail_here(b, "this quoted text cannot be read");
+    }
+    if (like.column > 1) like.column--; /* the mark is behind the opening quote */
+    fm_text_add_bytes(&text, "", 0);
+    if (!fm_unquote(b->bytes + start->input_pos, end->input_pos - start->input_pos, single, &text)) {
+        fm_text_fini(&text);
+        return fail_here(b, "an escape (\\...) in this quoted text is no character");
+    }
+    *node =
+        text.failed ? NULL : fm_node_new_scalar(b->doc, text.data ? text.data : "", text.size, false, &like);
+    fm_text_fini(&text);
+    return *node ? 0 : fm_fail_memory(b->err);
+}
+
 static int on_scalar(struct builder *b, struct fy_event *event)
 {
     size_t size = 0;
     struct fy_token *token = fy_event_get_token(event);
-    const char *text = token ? fy_token_get_text(token, &size) : "";
-    if (!text) return fm_fail_memory(b->err);
-    if (memchr(text, '\0', size)) return fail_here(b, "text must not hold a zero byte (\\0)");
     enum fy_scalar_style style = token ? fy_scalar_token_get_style(token) : FYSS_PLAIN;
-    bool plain = style == FYSS_PLAIN;
-    struct fm_node like = place(b);
-    /* libfyaml's mark is behind the opening quote. */
-    if ((style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) && like.column > 1) like.column--;
+    struct fm_node like = place(b), *node = NULL;
     int code = count_node(b);
     if (code) return code;
-    struct fm_node *node = fm_node_new_scalar(b->doc, text, size, plain, &like);
-    if (!node) return fm_fail_memory(b->err);
+    if (style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) {
+        code = quoted_node(b, event, style == FYSS_SINGLE_QUOTED, &node);
+        if (code) return code;
+    } else {
+        const char *text = token ? fy_token_get_text(token, &size) : "";
+        if (!text) return fm_fail_memory(b->err);
+        node = fm_node_new_scalar(b->doc, text, size, style == FYSS_PLAIN, &like);
+        if (!node) return fm_fail_memory(b->err);
+    }
+    if (memchr(node->text, '\0', node->size)) return fail_here(b, "text must not hold a zero byte (\\0)");
     warn_odd(b, node);
     code = add_anchor(b, fy_event_get_anchor_token(event), node, true);
     return code ? code : push_value(b, node);
@@ -397,7 +422,7 @@ static int run_parser(struct builder *b, struct fy_parser *parser, struct fy_dia
     return 0;
 }
 
-static int parse(struct builder *b, const char *bytes, size_t size)
+static int parse(struct builder *b)
 {
     struct fy_diag_cfg diag_cfg;
     fy_diag_cfg_default(&diag_cfg);
@@ -410,7 +435,7 @@ static int parse(struct builder *b, const char *bytes, size_t size)
     struct fy_parse_cfg cfg = {.diag = diag, .flags = FYPCF_DISABLE_MMAP_OPT | FYPCF_COLLECT_DIAG};
     struct fy_parser *parser = fy_parser_create(&cfg);
     int code;
-    if (!parser || fy_parser_set_string(parser, bytes, size))
+    if (!parser || fy_parser_set_string(parser, b->bytes, b->size))
         code = fm_fail_memory(b->err);
     else
         code = run_parser(b, parser, diag);
@@ -482,7 +507,9 @@ int fm_document_parse(struct fm_document *doc, const char *name, const char *byt
     }
     int code = guard(doc, bytes, size, b.err);
     size_t mark = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    if (!code) code = parse(&b, doc->source + mark, size - mark);
+    b.bytes = doc->source + mark;
+    b.size = size - mark;
+    if (!code) code = parse(&b);
     if (!code && !doc->root) {
         struct fm_node like = {.file = doc->file, .line = 1, .column = 1};
         doc->root = fm_node_new_scalar(doc, "", 0, true, &like);
