@@ -294,8 +294,8 @@ struct fm_board {
     const char *metric; /* "val_auc" */
     int measure;        /* its index */
     bool maximize;
-    const char *
-        watched; /* what early stopping looks at: "val" (the fold that is scored), "inner", or "" (nothing) */
+    const char *watched;        /* evaluated each epoch: "val" (the fold that is scored) or "inner" */
+    bool stops_early;           /* early stopping looked at it */
     const char *const *classes; /* names in order; NULL for numbers */
     int64_t nclasses;
     const struct fm_board_fold *folds;

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -45,7 +46,7 @@ int64_t *fm_board_matrix(struct fm_pool *pool, const char *text, int64_t n)
 static void read_classes(struct fm_board_store *store, const char *text)
 {
     struct fm_board *board = &store->board;
-    json_t *json = *text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *json = *text ? json_loads(text, 0, NULL) : NULL;
     size_t n = json_array_size(json);
     const char **names = n ? fm_pool_alloc(&store->pool, n, sizeof *names) : NULL;
     for (size_t i = 0; names && i < n; i++) {
@@ -57,6 +58,31 @@ static void read_classes(struct fm_board_store *store, const char *text)
         board->nclasses = (int64_t)n;
     }
     json_decref(json);
+}
+
+/* A target that is a distribution over K classes has no names for them. */
+static void number_classes(struct fm_board_store *store, struct fm_reader *reader)
+{
+    int64_t n = fm_reader_count(reader, "SELECT coalesce(max(outputs), 0) FROM network, sweep WHERE target = "
+                                        "'distribution'");
+    const char **names = n > 0 ? fm_pool_alloc(&store->pool, (size_t)n, sizeof *names) : NULL;
+    if (!names) return;
+    for (int64_t i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%lld", (long long)i);
+        names[i] = fm_pool_text(&store->pool, name);
+    }
+    store->board.classes = names;
+    store->board.nclasses = n;
+}
+
+static bool has_early_stopping(const char *file_text)
+{
+    json_t *file = json_loads(file_text, 0, NULL);
+    const json_t *rule = json_object_get(json_object_get(file, "train"), "early_stopping");
+    bool has = rule && !json_is_null(rule);
+    json_decref(file);
+    return has;
 }
 
 static void read_sweep(struct fm_board_store *store, struct fm_reader *reader)
@@ -75,12 +101,14 @@ static void read_sweep(struct fm_board_store *store, struct fm_reader *reader)
         board->maximize = fm_reader_integer(reader, 6) != 0;
         board->watched = fm_pool_text(&store->pool, fm_reader_text(reader, 7));
         read_classes(store, fm_reader_text(reader, 8));
+        board->stops_early = has_early_stopping(fm_reader_text(reader, 9));
         board->measure = fm_measure_find(board->metric);
         if (board->measure < 0)
             fm_fail(&reader->error, FM_EFILE,
                     "%s ranks by '%s', which this Foldmill does not know: update Foldmill", reader->path,
                     board->metric);
     }
+    number_classes(store, reader);
     fm_reader_query(reader, "SELECT coalesce(sum(to_device), 0), coalesce(sum(to_host), 0) FROM transfers");
     if (fm_reader_row(reader)) {
         board->to_device = fm_reader_integer(reader, 0);

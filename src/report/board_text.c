@@ -237,6 +237,7 @@ static void add_honesty(struct fm_text *text, const struct fm_board *board, cons
 
 static void add_watched(struct fm_text *text, const struct fm_board *board)
 {
+    if (!board->stops_early) return;
     if (!strcmp(board->watched, "val"))
         fm_text_add_string(
             text, "Early stopping watched the validation fold itself, so scores are a little too good; "

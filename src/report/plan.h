@@ -1,0 +1,31 @@
+/* What would run, before anything does: as the JSON of `plan --json` and as text for people. From the
+ * prepared sweep alone; the journal is not looked at. */
+#ifndef FM_REPORT_PLAN_H
+#define FM_REPORT_PLAN_H
+
+#include "base/text.h"
+#include "foldmill.h"
+#include "sweep/prepare.h"
+
+/* What the plan shows beside the preparation. */
+struct fm_plan_extra {
+    const struct fm_notes *before; /* noted while the file was read; may be NULL */
+    const char *device;            /* one line, or NULL */
+    int64_t lanes;                 /* 0 = unknown */
+    double seconds;                /* expected for the whole sweep at most; NaN = unknown */
+};
+
+void fm_plan_write_json(struct fm_text *text, const struct fm_prepared *p, const struct fm_plan_extra *extra);
+void fm_plan_write_text(struct fm_text *text, const struct fm_prepared *p, const struct fm_plan_extra *extra,
+                        const struct fm_look *look);
+
+/* Adds what a person should be warned of: folds that cannot define a metric, shared positions, identical
+ * records. */
+void fm_plan_notes(const struct fm_prepared *p, struct fm_notes *notes);
+
+/* Bytes that stay in memory: series, examples, views, folds. */
+int64_t fm_plan_resident(const struct fm_prepared *p);
+/* Runs of all valid trials. */
+int64_t fm_plan_runs(const struct fm_prepared *p);
+
+#endif
