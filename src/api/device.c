@@ -1,0 +1,76 @@
+#include "api/handle.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+static const char *const known[] = {"cpu", "auto", "cuda"};
+
+int fm_device_choose(const char *name, const struct fm_backend **backend, const char **select,
+                     struct fm_error *err)
+{
+    const char *colon = strchr(name, ':');
+    size_t size = colon ? (size_t)(colon - name) : strlen(name);
+    char kind[16] = "";
+    *backend = NULL;
+    *select = colon ? colon + 1 : NULL;
+    if (size < sizeof kind) memcpy(kind, name, size);
+    if (!strcmp(kind, "cuda"))
+        return fm_fail(err, FM_ELATER, "--device cuda is not available yet: use --device cpu");
+    if (*kind && size < sizeof kind) *backend = fm_backend_find(kind);
+    if (*backend && *select)
+        return fm_fail(err, FM_EUSAGE, "--device %s: only cuda has numbers; use --device %s", name, kind);
+    if (*backend) return 0;
+    const char *near = fm_nearest(kind, known, sizeof known / sizeof *known);
+    char shown[48];
+    fm_show(name, strlen(name), shown, sizeof shown);
+    if (near) return fm_fail(err, FM_EUSAGE, "there is no device '%s'; did you mean '%s'?", shown, near);
+    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu or auto", shown);
+}
+
+int fm_handle_device(struct foldmill *f, struct fm_error *err)
+{
+    if (f->device) return 0;
+    struct fm_device_options options = {.lanes = f->lanes};
+    int rc = fm_device_choose(f->device_name, &f->backend, &options.select, err);
+    return rc ? rc : f->backend->open(&f->device, &options, err);
+}
+
+int fm_handle_file(struct foldmill *f, struct fm_error *err)
+{
+    if (f->has_file) return 0;
+    int rc = fm_prepare_file(&f->prepared, &f->sweep, err);
+    f->has_file = !rc;
+    return rc;
+}
+
+int fm_handle_plan(struct foldmill *f, struct fm_error *err)
+{
+    if (f->has_plan) return 0;
+    int rc = fm_handle_file(f, err);
+    if (!rc) rc = fm_prepare(&f->prepared, &f->sweep, f->device ? f->backend : NULL, f->device, err);
+    f->has_plan = !rc;
+    /* A plan that failed half way is of no use. */
+    if (rc) fm_handle_forget(f);
+    return rc;
+}
+
+int fm_device_list(char **out, struct fm_error *err)
+{
+    struct fm_text text = {0};
+    *out = NULL;
+    const struct fm_backend *cpu = fm_backend_find("cpu");
+    struct fm_device *device = NULL;
+    struct fm_device_options options = {0};
+    struct fm_error own = {0};
+    if (cpu && cpu->open(&device, &options, &own) == 0) {
+        fm_text_add(&text, "cpu   %s, %lld lanes, numbers %s\n", cpu->describe(device),
+                    (long long)cpu->lanes(device), cpu->numbers(device));
+        cpu->close(device);
+    } else {
+        fm_text_add(&text, "cpu   cannot be used: %s\n", own.text);
+    }
+    fm_text_add_string(&text, "cuda  not available yet\n");
+    return fm_text_give(&text, out, err);
+}

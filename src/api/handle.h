@@ -1,0 +1,45 @@
+/* What stands behind `struct foldmill`. */
+#ifndef FM_API_HANDLE_H
+#define FM_API_HANDLE_H
+
+#include <stdatomic.h>
+
+#include "foldmill.h"
+#include "sweep/scheduler.h"
+
+struct foldmill {
+    char *path;    /* of the sweep file, as given */
+    char *journal; /* of the journal */
+    char *device_name;
+    int64_t lanes;
+    bool fresh;
+    bool has_sweep;        /* the file was read */
+    bool has_file;         /* fm_prepare_file was done */
+    bool has_plan;         /* fm_prepare was done too */
+    struct fm_sweep sweep; /* its address must not change: `prepared` points to it */
+    struct fm_notes notes; /* of reading the file and opening the journal */
+    struct fm_prepared prepared;
+    const struct fm_backend *backend;
+    struct fm_device *device; /* open, or NULL */
+    atomic_int stop;
+};
+
+/* FM_EUSAGE for a handle that only reads results. */
+int fm_handle_needs_sweep(const struct foldmill *f, struct fm_error *err);
+/* Finds and opens the device, once. */
+int fm_handle_device(struct foldmill *f, struct fm_error *err);
+/* The hashes of the file; then everything, once. With a device, costs and support are known. */
+int fm_handle_file(struct foldmill *f, struct fm_error *err);
+int fm_handle_plan(struct foldmill *f, struct fm_error *err);
+/* Forgets the plan, so that the next one reads the data again. */
+void fm_handle_forget(struct foldmill *f);
+
+/* The backend of a --device text ("cpu", "auto", "cuda:0"); *select is what stands behind the colon, or NULL.
+ */
+int fm_device_choose(const char *name, const struct fm_backend **backend, const char **select,
+                     struct fm_error *err);
+
+/* Gives a text out, or reports that memory ran out. */
+int fm_text_give(struct fm_text *text, char **out, struct fm_error *err);
+
+#endif

@@ -1,0 +1,69 @@
+/* Plans and splits: read only. */
+#include "api/bench.h"
+#include "api/handle.h"
+
+#include <math.h>
+
+#include "report/export.h"
+#include "report/plan.h"
+
+/* How long it may take: the arithmetic of all runs against what one lane was just seen to do. */
+static double expected_seconds(const struct foldmill *f)
+{
+    const struct fm_prepared *p = &f->prepared;
+    double flops = 0, rate = 0;
+    struct fm_error own = {0};
+    for (int64_t t = 0; t < p->ntrials; t++) {
+        if (p->trials[t].network < 0) continue;
+        for (int64_t r = 0; r < fm_planned_runs(p, &p->trials[t]); r++)
+            flops += fm_planned_flops(p, &p->trials[t], r);
+    }
+    if (flops <= 0 || fm_bench_rate(f->backend, 0.1, &rate, &own) || rate <= 0) return NAN;
+    int64_t lanes = f->backend->lanes(f->device), cores = fm_usable_cores(), runs = fm_plan_runs(p);
+    if (lanes > cores) lanes = cores;
+    if (lanes > runs) lanes = runs;
+    return flops / rate / (double)(lanes > 0 ? lanes : 1);
+}
+
+static int plan(struct foldmill *f, struct fm_plan_extra *extra, struct fm_error *err)
+{
+    int rc = fm_handle_needs_sweep(f, err);
+    if (!rc) rc = fm_handle_device(f, err);
+    if (!rc) rc = fm_handle_plan(f, err);
+    if (rc) return rc;
+    fm_plan_notes(&f->prepared, &f->prepared.notes);
+    *extra = (struct fm_plan_extra){.before = &f->notes,
+                                    .device = f->backend->describe(f->device),
+                                    .lanes = f->backend->lanes(f->device),
+                                    .seconds = expected_seconds(f)};
+    return 0;
+}
+
+int fm_plan_json(struct foldmill *f, char **out, struct fm_error *err)
+{
+    struct fm_plan_extra extra;
+    struct fm_text text = {0};
+    *out = NULL;
+    int rc = plan(f, &extra, err);
+    if (rc) return rc;
+    fm_plan_write_json(&text, &f->prepared, &extra);
+    return fm_text_give(&text, out, err);
+}
+
+int fm_plan_text(struct foldmill *f, const struct fm_look *look, char **out, struct fm_error *err)
+{
+    struct fm_plan_extra extra;
+    struct fm_text text = {0};
+    *out = NULL;
+    int rc = plan(f, &extra, err);
+    if (rc) return rc;
+    fm_plan_write_text(&text, &f->prepared, &extra, look);
+    return fm_text_give(&text, out, err);
+}
+
+int fm_split_csv(struct foldmill *f, const struct fm_writer *out, struct fm_error *err)
+{
+    int rc = fm_handle_needs_sweep(f, err);
+    if (!rc) rc = fm_handle_plan(f, err);
+    return rc ? rc : fm_export_split(&f->prepared, out, err);
+}
