@@ -1,5 +1,6 @@
 #include "report/reader.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,8 +78,9 @@ static bool open_immutable(struct fm_reader *reader)
 static int open_any(struct fm_reader *reader, struct fm_error *err)
 {
     struct stat st;
-    if (stat(reader->path, &st) != 0)
-        return fm_fail(err, FM_EIO, "there is no journal %s yet: `foldmill run` makes it", reader->path);
+    if (stat(reader->path, &st) != 0 && errno == ENOENT)
+        return fm_fail(err, FM_EFILE, "there is no journal %s yet: `foldmill run` makes it", reader->path);
+    if (stat(reader->path, &st) != 0) return fm_fail_errno(err, "look at", reader->path);
     if (!S_ISREG(st.st_mode))
         return fm_fail(err, FM_EFILE, "%s is no file, so it is no journal", reader->path);
     int rc = open_at(reader, reader->path, 0);
