@@ -89,8 +89,8 @@ static void read_sweep(struct fm_board_store *store, struct fm_reader *reader)
 {
     struct fm_board *board = &store->board;
     fm_reader_query(reader,
-                    "SELECT name, device, finished, examples, records, metric, maximize, watched, classes "
-                    "FROM sweep");
+                    "SELECT name, device, finished, examples, records, metric, maximize, watched, classes, "
+                    "fingerprint_text FROM sweep");
     if (fm_reader_row(reader)) {
         board->name = fm_pool_text(&store->pool, fm_reader_text(reader, 0));
         board->device = fm_pool_text(&store->pool, fm_reader_text(reader, 1));

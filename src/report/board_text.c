@@ -230,9 +230,9 @@ static void add_honesty(struct fm_text *text, const struct fm_board *board, cons
         fm_text_add_string(text, ".\n");
     }
     if (identical)
-        fm_text_add(
-            text, "%s%" PRId64 " validation records have an identical twin in training (over all folds).%s\n",
-            fm_look_warn(look), identical, fm_look_off(look));
+        fm_text_add(text,
+                    "%s%" PRId64 " validation record%s an identical twin in training (over all folds).%s\n",
+                    fm_look_warn(look), identical, identical == 1 ? " has" : "s have", fm_look_off(look));
 }
 
 static void add_watched(struct fm_text *text, const struct fm_board *board)
@@ -265,10 +265,7 @@ static void add_partial(struct fm_text *text, const struct fm_board *board)
         kept += t->kept;
     }
     if (partial)
-        fm_text_add(text,
-                    "%" PRId64
-                    " trial%s with folds that cannot define %s (a class is missing there, or the run "
-                    "diverged): means are over the others.\n",
+        fm_text_add(text, "In %" PRId64 " trial%s some folds cannot define %s: means are over the others.\n",
                     partial, partial == 1 ? "" : "s", board->metric);
     if (pending)
         fm_text_add(text, "%" PRId64 " trial%s not finished: foldmill run goes on with %s.\n", pending,

@@ -7,23 +7,23 @@
 #include "base/error.h"
 #include "base/text.h"
 
-struct fm_csv {
+struct fm_rows {
     const struct fm_writer *out;
     struct fm_text line; /* what is not handed over yet */
     bool begun;          /* the line has a field */
     int failed;          /* errno of the writer, or ENOMEM */
 };
 
-void fm_csv_init(struct fm_csv *csv, const struct fm_writer *out);
-void fm_csv_text(struct fm_csv *csv, const char *text);
+void fm_rows_init(struct fm_rows *csv, const struct fm_writer *out);
+void fm_rows_text(struct fm_rows *csv, const char *text);
 /* A heading made of two parts: "p_" and a class. */
-void fm_csv_name(struct fm_csv *csv, const char *prefix, const char *name);
-void fm_csv_integer(struct fm_csv *csv, int64_t value);
-void fm_csv_count(struct fm_csv *csv, int64_t value); /* empty where it is not above 0 */
-void fm_csv_number(struct fm_csv *csv, double value);
-void fm_csv_float(struct fm_csv *csv, float value);
-void fm_csv_end(struct fm_csv *csv); /* of a line */
+void fm_rows_name(struct fm_rows *csv, const char *prefix, const char *name);
+void fm_rows_integer(struct fm_rows *csv, int64_t value);
+void fm_rows_count(struct fm_rows *csv, int64_t value); /* empty where it is not above 0 */
+void fm_rows_number(struct fm_rows *csv, double value);
+void fm_rows_float(struct fm_rows *csv, float value);
+void fm_rows_end(struct fm_rows *csv); /* of a line */
 /* Hands the rest over and frees; 0 or FM_EIO, FM_ENOMEM. */
-int fm_csv_fini(struct fm_csv *csv, struct fm_error *err);
+int fm_rows_fini(struct fm_rows *csv, struct fm_error *err);
 
 #endif

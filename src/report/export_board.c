@@ -6,27 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_param(struct fm_csv *csv, const json_t *value)
+static void add_param(struct fm_rows *csv, const json_t *value)
 {
     if (!value || json_is_null(value)) {
-        fm_csv_text(csv, "");
+        fm_rows_text(csv, "");
     } else if (json_is_string(value)) {
-        fm_csv_text(csv, json_string_value(value));
+        fm_rows_text(csv, json_string_value(value));
     } else if (json_is_integer(value)) {
-        fm_csv_integer(csv, json_integer_value(value));
+        fm_rows_integer(csv, json_integer_value(value));
     } else if (json_is_real(value)) {
-        fm_csv_number(csv, json_real_value(value));
+        fm_rows_number(csv, json_real_value(value));
     } else {
         char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-        fm_csv_text(csv, text);
+        fm_rows_text(csv, text);
         if (!text) csv->line.failed = true;
         free(text);
     }
 }
 
-static void add_names(struct fm_csv *csv, const char *const *names, size_t count)
+static void add_names(struct fm_rows *csv, const char *const *names, size_t count)
 {
-    for (size_t i = 0; i < count; i++) fm_csv_text(csv, names[i]);
+    for (size_t i = 0; i < count; i++) fm_rows_text(csv, names[i]);
 }
 
 /* Measures that have a column: those that fit the target. */
@@ -36,34 +36,34 @@ static bool has_column(const struct fm_board *board, int measure, bool pooled)
     return fm_board_fits(board, measure) && !(pooled && (inner || measure == 0));
 }
 
-static void add_measures(struct fm_csv *csv, const struct fm_board *board, const double *values, bool pooled)
+static void add_measures(struct fm_rows *csv, const struct fm_board *board, const double *values, bool pooled)
 {
     for (int m = 0; m < FM_MEASURES; m++)
-        if (has_column(board, m, pooled)) fm_csv_number(csv, values[m]);
+        if (has_column(board, m, pooled)) fm_rows_number(csv, values[m]);
 }
 
-static void add_trial(struct fm_csv *csv, const struct fm_board *board, const struct fm_board_trial *t,
+static void add_trial(struct fm_rows *csv, const struct fm_board *board, const struct fm_board_trial *t,
                       const json_t *first)
 {
     json_t *params = json_loads(t->params, 0, NULL);
-    fm_csv_integer(csv, t->trial);
-    fm_csv_count(csv, t->rank);
-    fm_csv_text(csv, fm_state_name(t->state));
-    fm_csv_text(csv, t->state == FM_STATE_COMPLETED ? "" : t->reason_code);
-    fm_csv_text(csv, t->state == FM_STATE_COMPLETED ? "" : t->reason);
+    fm_rows_integer(csv, t->trial);
+    fm_rows_count(csv, t->rank);
+    fm_rows_text(csv, fm_state_name(t->state));
+    fm_rows_text(csv, t->state == FM_STATE_COMPLETED ? "" : t->reason_code);
+    fm_rows_text(csv, t->state == FM_STATE_COMPLETED ? "" : t->reason);
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)first, name, value) add_param(csv, json_object_get(params, name));
-    fm_csv_number(csv, t->mean);
-    fm_csv_number(csv, t->std);
-    fm_csv_integer(csv, t->defined);
-    fm_csv_integer(csv, t->nruns);
+    fm_rows_number(csv, t->mean);
+    fm_rows_number(csv, t->std);
+    fm_rows_integer(csv, t->defined);
+    fm_rows_integer(csv, t->nruns);
     add_measures(csv, board, t->pooled, true);
-    fm_csv_count(csv, t->param_count);
-    fm_csv_integer(csv, t->length);
-    fm_csv_integer(csv, t->seed);
-    fm_csv_integer(csv, t->kept);
-    fm_csv_end(csv);
+    fm_rows_count(csv, t->param_count);
+    fm_rows_integer(csv, t->length);
+    fm_rows_integer(csv, t->seed);
+    fm_rows_integer(csv, t->kept);
+    fm_rows_end(csv);
     json_decref(params);
 }
 
@@ -72,42 +72,42 @@ int fm_export_trials(const struct fm_board *board, const struct fm_writer *out, 
     static const char *const head[] = {"trial", "rank", "status", "reason_code", "reason"};
     static const char *const middle[] = {"mean", "std", "defined", "runs"};
     static const char *const tail[] = {"param_count", "window", "seed", "kept"};
-    struct fm_csv csv;
-    fm_csv_init(&csv, out);
+    struct fm_rows csv;
+    fm_rows_init(&csv, out);
     json_t *first = board->ntrials ? json_loads(board->trials[0].params, 0, NULL) : NULL;
     add_names(&csv, head, 5);
     const char *name;
     json_t *value;
-    json_object_foreach(first, name, value) fm_csv_name(&csv, "param_", name);
+    json_object_foreach(first, name, value) fm_rows_name(&csv, "param_", name);
     add_names(&csv, middle, 4);
     for (int m = 0; m < FM_MEASURES; m++)
-        if (has_column(board, m, true)) fm_csv_name(&csv, "pooled_", fm_measure_name(m));
+        if (has_column(board, m, true)) fm_rows_name(&csv, "pooled_", fm_measure_name(m));
     add_names(&csv, tail, 4);
-    fm_csv_end(&csv);
+    fm_rows_end(&csv);
     for (int64_t i = 0; i < board->ntrials; i++) add_trial(&csv, board, &board->trials[i], first);
     json_decref(first);
-    return fm_csv_fini(&csv, err);
+    return fm_rows_fini(&csv, err);
 }
 
-static void add_run(struct fm_csv *csv, const struct fm_board *board, int64_t trial,
+static void add_run(struct fm_rows *csv, const struct fm_board *board, int64_t trial,
                     const struct fm_board_run *r)
 {
     bool completed = r->state == FM_STATE_COMPLETED;
-    fm_csv_integer(csv, trial);
-    fm_csv_integer(csv, r->repeat);
-    fm_csv_integer(csv, r->fold);
-    fm_csv_text(csv, fm_state_name(r->state));
-    fm_csv_text(csv, completed ? "" : r->reason_code);
-    fm_csv_text(csv, completed ? "" : r->reason);
-    fm_csv_text(csv, r->numbers);
-    fm_csv_count(csv, r->epochs > r->nhistory ? r->epochs : r->nhistory);
-    fm_csv_count(csv, r->scored_epoch);
-    fm_csv_count(csv, r->best_epoch);
-    fm_csv_text(csv, r->stopped);
-    fm_csv_integer(csv, r->bad_steps);
-    fm_csv_number(csv, r->seconds);
+    fm_rows_integer(csv, trial);
+    fm_rows_integer(csv, r->repeat);
+    fm_rows_integer(csv, r->fold);
+    fm_rows_text(csv, fm_state_name(r->state));
+    fm_rows_text(csv, completed ? "" : r->reason_code);
+    fm_rows_text(csv, completed ? "" : r->reason);
+    fm_rows_text(csv, r->numbers);
+    fm_rows_count(csv, r->epochs > r->nhistory ? r->epochs : r->nhistory);
+    fm_rows_count(csv, r->scored_epoch);
+    fm_rows_count(csv, r->best_epoch);
+    fm_rows_text(csv, r->stopped);
+    fm_rows_integer(csv, r->bad_steps);
+    fm_rows_number(csv, r->seconds);
     add_measures(csv, board, r->measures, false);
-    fm_csv_end(csv);
+    fm_rows_end(csv);
 }
 
 /* Boards stand in order of rank; files of rows are easier to join in order of number. */
@@ -126,15 +126,15 @@ int fm_export_runs(const struct fm_board *board, const struct fm_writer *out, st
     static const char *const head[] = {"trial",   "repeat",    "fold",   "status",       "reason_code",
                                        "reason",  "numbers",   "epochs", "scored_epoch", "best_epoch",
                                        "stopped", "bad_steps", "seconds"};
-    struct fm_csv csv;
-    fm_csv_init(&csv, out);
+    struct fm_rows csv;
+    fm_rows_init(&csv, out);
     add_names(&csv, head, sizeof head / sizeof *head);
     for (int m = 0; m < FM_MEASURES; m++)
-        if (has_column(board, m, false)) fm_csv_text(&csv, fm_measure_name(m));
-    fm_csv_end(&csv);
+        if (has_column(board, m, false)) fm_rows_text(&csv, fm_measure_name(m));
+    fm_rows_end(&csv);
     for (const struct fm_board_trial *t = next_trial(board, 0); t; t = next_trial(board, t->trial))
         for (int64_t r = 0; r < t->nruns; r++) add_run(&csv, board, t->trial, &t->runs[r]);
-    return fm_csv_fini(&csv, err);
+    return fm_rows_fini(&csv, err);
 }
 
 static void seen_measures(const struct fm_board *board, bool seen[FM_MEASURES])
@@ -153,23 +153,23 @@ int fm_export_history(const struct fm_board *board, const struct fm_writer *out,
 {
     static const char *const head[] = {"trial", "repeat", "fold", "epoch", "best", "learning_rate"};
     bool seen[FM_MEASURES];
-    struct fm_csv csv;
+    struct fm_rows csv;
     seen_measures(board, seen);
-    fm_csv_init(&csv, out);
+    fm_rows_init(&csv, out);
     add_names(&csv, head, 6);
     for (int m = 0; m < FM_MEASURES; m++)
-        if (seen[m]) fm_csv_text(&csv, fm_measure_name(m));
-    fm_csv_end(&csv);
+        if (seen[m]) fm_rows_text(&csv, fm_measure_name(m));
+    fm_rows_end(&csv);
     for (const struct fm_board_trial *t = next_trial(board, 0); t; t = next_trial(board, t->trial))
         for (int64_t r = 0; r < t->nruns; r++)
             for (int64_t e = 0; e < t->runs[r].nhistory; e++) {
                 const struct fm_board_epoch *epoch = &t->runs[r].history[e];
                 int64_t numbers[] = {t->trial, t->runs[r].repeat, t->runs[r].fold, epoch->epoch, epoch->best};
-                for (int i = 0; i < 5; i++) fm_csv_integer(&csv, numbers[i]);
-                fm_csv_number(&csv, epoch->learning_rate);
+                for (int i = 0; i < 5; i++) fm_rows_integer(&csv, numbers[i]);
+                fm_rows_number(&csv, epoch->learning_rate);
                 for (int m = 0; m < FM_MEASURES; m++)
-                    if (seen[m]) fm_csv_number(&csv, epoch->measures[m]);
-                fm_csv_end(&csv);
+                    if (seen[m]) fm_rows_number(&csv, epoch->measures[m]);
+                fm_rows_end(&csv);
             }
-    return fm_csv_fini(&csv, err);
+    return fm_rows_fini(&csv, err);
 }

@@ -7,11 +7,11 @@ int fm_export_split(const struct fm_prepared *p, const struct fm_writer *out, st
     static const char *const head[] = {"repeat", "fold", "example", "record", "start"};
     const struct fm_view *view = &p->views[p->longest];
     const struct fm_split *split = &p->splits[0];
-    struct fm_csv csv;
+    struct fm_rows csv;
     char id[512];
-    fm_csv_init(&csv, out);
-    for (int i = 0; i < 5; i++) fm_csv_text(&csv, head[i]);
-    fm_csv_end(&csv);
+    fm_rows_init(&csv, out);
+    for (int i = 0; i < 5; i++) fm_rows_text(&csv, head[i]);
+    fm_rows_end(&csv);
     for (int64_t f = 0; f < split->repeats * split->folds && !csv.failed; f++) {
         const struct fm_fold *fold = &split->fold[f];
         struct fm_cursor cursor = {0};
@@ -19,13 +19,13 @@ int fm_export_split(const struct fm_prepared *p, const struct fm_writer *out, st
         while (!csv.failed && fm_indexset_next(&fold->val, &cursor, &example)) {
             struct fm_place place;
             fm_place_of(view, example, &place);
-            fm_csv_integer(&csv, fold->repeat);
-            fm_csv_integer(&csv, fold->fold);
-            fm_csv_integer(&csv, example);
-            fm_csv_text(&csv, fm_dataset_record_id(p->views[p->longest].data, place.record, id, sizeof id));
-            fm_csv_integer(&csv, place.start);
-            fm_csv_end(&csv);
+            fm_rows_integer(&csv, fold->repeat);
+            fm_rows_integer(&csv, fold->fold);
+            fm_rows_integer(&csv, example);
+            fm_rows_text(&csv, fm_dataset_record_id(p->views[p->longest].data, place.record, id, sizeof id));
+            fm_rows_integer(&csv, place.start);
+            fm_rows_end(&csv);
         }
     }
-    return fm_csv_fini(&csv, err);
+    return fm_rows_fini(&csv, err);
 }

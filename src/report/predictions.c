@@ -21,7 +21,7 @@ struct predictions {
     int64_t nruns;
     int64_t classes; /* 0 = numbers */
     int64_t columns; /* of scores */
-    struct fm_csv csv;
+    struct fm_rows csv;
 };
 
 /* The order of scores is that of the folds, so the folds must be the same ones. */
@@ -76,23 +76,23 @@ static void write_head(struct predictions *e)
     static const char *const head[] = {"trial", "repeat", "fold", "record", "position"};
     const struct fm_dataset *data = &e->p->data;
     char number[24];
-    for (int i = 0; i < 5; i++) fm_csv_text(&e->csv, head[i]);
+    for (int i = 0; i < 5; i++) fm_rows_text(&e->csv, head[i]);
     if (!data->distribution && (e->classes || data->target_width <= 1))
-        fm_csv_text(&e->csv, "y");
+        fm_rows_text(&e->csv, "y");
     else
         for (int64_t k = 0; k < data->target_width; k++) {
             snprintf(number, sizeof number, "%" PRId64, k);
-            fm_csv_name(&e->csv, "y_", number);
+            fm_rows_name(&e->csv, "y_", number);
         }
     if (!e->classes && e->columns == 1)
-        fm_csv_text(&e->csv, "p");
+        fm_rows_text(&e->csv, "p");
     else
         for (int64_t k = 0; k < e->columns; k++) {
             snprintf(number, sizeof number, "%" PRId64, k);
-            fm_csv_name(&e->csv, "p_",
-                        data->class_names && k < data->nclasses ? data->class_names[k] : number);
+            fm_rows_name(&e->csv, "p_",
+                         data->class_names && k < data->nclasses ? data->class_names[k] : number);
         }
-    fm_csv_end(&e->csv);
+    fm_rows_end(&e->csv);
 }
 
 static void write_target(struct predictions *e, const struct fm_view *view, int64_t example)
@@ -102,10 +102,10 @@ static void write_target(struct predictions *e, const struct fm_view *view, int6
         char number[24];
         uint32_t class = fm_metrics_class(view, example);
         snprintf(number, sizeof number, "%" PRIu32, class);
-        fm_csv_text(&e->csv, data->class_names ? data->class_names[class] : number);
+        fm_rows_text(&e->csv, data->class_names ? data->class_names[class] : number);
         return;
     }
-    for (int64_t k = 0; k < view->width; k++) fm_csv_float(&e->csv, view->values[example * view->width + k]);
+    for (int64_t k = 0; k < view->width; k++) fm_rows_float(&e->csv, view->values[example * view->width + k]);
 }
 
 /* One score of two classes is the second one's. */
@@ -114,16 +114,16 @@ static void write_scores(struct predictions *e, const char *row, int64_t width)
     float score;
     if (width == 1 && e->classes == 2) {
         memcpy(&score, row, sizeof score);
-        fm_csv_float(&e->csv, 1.0f - score);
-        fm_csv_float(&e->csv, score);
+        fm_rows_float(&e->csv, 1.0f - score);
+        fm_rows_float(&e->csv, score);
         width = 2;
     } else {
         for (int64_t k = 0; k < width; k++) {
             memcpy(&score, row + (size_t)k * sizeof score, sizeof score);
-            fm_csv_float(&e->csv, score);
+            fm_rows_float(&e->csv, score);
         }
     }
-    for (int64_t k = width; k < e->columns; k++) fm_csv_text(&e->csv, "");
+    for (int64_t k = width; k < e->columns; k++) fm_rows_text(&e->csv, "");
 }
 
 static const struct fm_view *find_view(const struct fm_prepared *p, int64_t length)
@@ -150,14 +150,14 @@ static void write_row(struct predictions *e, const struct scored *run, const str
     char id[512];
     struct fm_place place;
     fm_place_of(view, example, &place);
-    fm_csv_integer(&e->csv, run->trial);
-    fm_csv_integer(&e->csv, run->repeat);
-    fm_csv_integer(&e->csv, run->fold);
-    fm_csv_text(&e->csv, fm_dataset_record_id(view->data, place.record, id, sizeof id));
-    fm_csv_integer(&e->csv, place.position);
+    fm_rows_integer(&e->csv, run->trial);
+    fm_rows_integer(&e->csv, run->repeat);
+    fm_rows_integer(&e->csv, run->fold);
+    fm_rows_text(&e->csv, fm_dataset_record_id(view->data, place.record, id, sizeof id));
+    fm_rows_integer(&e->csv, place.position);
     write_target(e, view, example);
     write_scores(e, scores, run->width);
-    fm_csv_end(&e->csv);
+    fm_rows_end(&e->csv);
 }
 
 static int write_run(struct predictions *e, const struct scored *run, struct fm_error *err)
@@ -195,13 +195,13 @@ int fm_export_predictions(const char *path, const struct fm_prepared *p, const s
     struct predictions e = {.p = p, .classes = fm_metrics_classes(&p->data)};
     int rc = fm_reader_open(&e.reader, path, err);
     if (rc) return rc;
-    fm_csv_init(&e.csv, out);
+    fm_rows_init(&e.csv, out);
     rc = check_same(&e, err);
     if (!rc) rc = find_runs(&e, err);
     if (!rc) write_head(&e);
     for (int64_t i = 0; !rc && !e.csv.failed && i < e.nruns; i++) rc = write_run(&e, &e.runs[i], err);
     struct fm_error own = {0};
-    int written = fm_csv_fini(&e.csv, rc ? &own : err);
+    int written = fm_rows_fini(&e.csv, rc ? &own : err);
     if (!rc) rc = written;
     fm_pool_fini(&e.pool);
     fm_reader_close(&e.reader);
