@@ -21,7 +21,7 @@ static const struct bench_net {
     int64_t length, batches[4];
 } nets[] = {
     {"S",
-     "data: {source: sine, samples: 8192, anomalies: 400, window: {length: 104, edge: wrap, label: any}}\n"
+     "data: {source: sine, samples: 8192, anomalies: 40, window: {length: 104, edge: wrap, label: any}}\n"
      "cv: {split: holdout, shuffle: false, purge: false}\n"
      "model: [conv1d: {filters: 24, kernel_size: 9, activation: relu}, max_pooling1d: {pool_size: 4}, "
      "flatten,\n"

@@ -4,6 +4,7 @@
 #include "report/json_writer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void write_reason(struct fm_json *j, enum fm_state state, const char *code, const char *text)
@@ -119,13 +120,23 @@ static void write_folds(struct fm_json *j, const struct fm_board *board)
     fm_json_close(j, ']');
 }
 
+/* On record is a line about the device, "cpu: ...": its name comes first. */
+static void write_device(struct fm_json *j, const char *text)
+{
+    char name[64];
+    const char *end = strstr(text, ": ");
+    size_t size = end ? (size_t)(end - text) : strlen(text);
+    snprintf(name, sizeof name, "%.*s", (int)(size < sizeof name ? size : sizeof name - 1), text);
+    fm_json_string(j, "device", name);
+}
+
 static void write_board(struct fm_json *j, const struct fm_board *board, int64_t trial)
 {
     fm_json_open(j, NULL, '{');
     fm_json_integer(j, "format", 1);
     fm_json_string(j, "sweep", board->name);
     fm_json_string(j, "journal", board->journal);
-    fm_json_string(j, "device", board->device);
+    write_device(j, board->device);
     fm_json_boolean(j, "finished", board->finished);
     fm_json_open(j, "transfers", '{');
     fm_json_integer(j, "to_device", board->to_device);

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
-#include "report/npz.h"
+#include "report/npz_write.h"
 
 #define MAX_RANK 8
 
@@ -33,8 +33,8 @@ static int64_t layer_index(const json_t *layers, const char *name, size_t size)
     return -1;
 }
 
-static int add_variable(struct fm_npz *npz, const json_t *layers, const json_t *variable, const char *blob,
-                        size_t size, size_t *used, struct fm_error *err)
+static int add_variable(struct fm_npz_file *npz, const json_t *layers, const json_t *variable,
+                        const char *blob, size_t size, size_t *used, struct fm_error *err)
 {
     const char *name = json_string_value(json_object_get(variable, "name"));
     const json_t *dimensions = json_object_get(variable, "shape");
@@ -59,7 +59,7 @@ static int add_variable(struct fm_npz *npz, const json_t *layers, const json_t *
     if (!rc) {
         memcpy(values, blob + *used, (size_t)count * sizeof *values);
         *used += (size_t)count * sizeof *values;
-        rc = fm_npz_add(npz, key.data, values, shape, (int)rank, err);
+        rc = fm_npz_append(npz, key.data, values, shape, (int)rank, err);
     }
     fm_free(values);
     fm_text_fini(&key);
@@ -72,14 +72,14 @@ static int write_file(struct fm_reader *reader, const char *path, struct fm_erro
     json_t *layers = json_loads(fm_reader_text(reader, 4), 0, NULL);
     const char *blob = sqlite3_column_blob(reader->statement, 5);
     size_t size = (size_t)sqlite3_column_bytes(reader->statement, 5), used = 0;
-    struct fm_npz *npz = NULL;
-    int rc = fm_npz_new(&npz, path, err);
+    struct fm_npz_file *npz = NULL;
+    int rc = fm_npz_create(&npz, path, err);
     for (size_t i = 0; !rc && i < json_array_size(variables); i++)
         rc = add_variable(npz, layers, json_array_get(variables, i), blob, size, &used, err);
     if (!rc && used != size)
         rc = fm_fail(err, FM_EIO, "the journal's weights do not fit their network: it is damaged");
     if (npz) {
-        int closed = fm_npz_close(npz, rc != 0, err);
+        int closed = fm_npz_finish(npz, rc != 0, err);
         if (!rc) rc = closed;
     }
     json_decref(variables);

@@ -68,6 +68,7 @@ Test(report_json, has_every_documented_key)
         cr_expect(json_object_get(run, of_run[i]) != NULL, "%s", of_run[i]);
     cr_expect(eq(i64, json_integer_value(json_object_get(root, "format")), 1));
     cr_expect(eq(int, (int)json_typeof(json_object_get(root, "finished")), JSON_FALSE));
+    cr_expect(eq(str, (char *)json_string_value(json_object_get(root, "device")), "cpu"));
     cr_expect(eq(str, (char *)json_string_value(json_object_get(json_object_get(root, "metric"), "goal")),
                  "maximize"));
     json_decref(root);

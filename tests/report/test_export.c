@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "report/export.h"
-#include "report/npz.h"
+#include "report/npz_write.h"
 #include "support/board_fixture.h"
 #include "support/support.h"
 

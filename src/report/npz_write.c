@@ -1,4 +1,4 @@
-#include "report/npz.h"
+#include "report/npz_write.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,12 +10,12 @@
 
 #define ALIGNMENT 64 /* of the data inside a member, as numpy pads */
 
-struct fm_npz {
+struct fm_npz_file {
     zip_t *zip;
     char *path;
 };
 
-static int fail_zip(struct fm_npz *npz, zip_error_t *error, struct fm_error *err)
+static int fail_zip(struct fm_npz_file *npz, zip_error_t *error, struct fm_error *err)
 {
     if (zip_error_system_type(error) == ZIP_ET_SYS) {
         errno = zip_error_code_system(error);
@@ -24,10 +24,10 @@ static int fail_zip(struct fm_npz *npz, zip_error_t *error, struct fm_error *err
     return fm_fail(err, FM_EIO, "cannot write %s: %s", npz->path, zip_error_strerror(error));
 }
 
-int fm_npz_new(struct fm_npz **out, const char *path, struct fm_error *err)
+int fm_npz_create(struct fm_npz_file **out, const char *path, struct fm_error *err)
 {
     *out = NULL;
-    struct fm_npz *npz = fm_calloc(1, sizeof *npz);
+    struct fm_npz_file *npz = fm_calloc(1, sizeof *npz);
     if (!npz) return fm_fail_memory(err);
     npz->path = fm_strdup(path);
     int code = 0, rc = npz->path ? 0 : fm_fail_memory(err);
@@ -39,7 +39,7 @@ int fm_npz_new(struct fm_npz **out, const char *path, struct fm_error *err)
         zip_error_fini(&error);
     }
     if (rc) {
-        fm_npz_close(npz, true, NULL);
+        fm_npz_finish(npz, true, NULL);
         return rc;
     }
     *out = npz;
@@ -66,8 +66,8 @@ static void add_header(struct fm_text *text, const int64_t *shape, int rank)
     fm_text_fini(&dictionary);
 }
 
-int fm_npz_add(struct fm_npz *npz, const char *key, const float *values, const int64_t *shape, int rank,
-               struct fm_error *err)
+int fm_npz_append(struct fm_npz_file *npz, const char *key, const float *values, const int64_t *shape,
+                  int rank, struct fm_error *err)
 {
     struct fm_text member = {0}, name = {0};
     int64_t count = 1;
@@ -93,7 +93,7 @@ int fm_npz_add(struct fm_npz *npz, const char *key, const float *values, const i
     return rc;
 }
 
-int fm_npz_close(struct fm_npz *npz, bool discard, struct fm_error *err)
+int fm_npz_finish(struct fm_npz_file *npz, bool discard, struct fm_error *err)
 {
     int rc = 0;
     if (npz->zip && (discard || zip_close(npz->zip) != 0)) {
