@@ -124,8 +124,13 @@ int fm_deal_fold(const struct fm_deal *deal, const struct fm_members *members, i
         bool is_train = cut ? part >= cut->train_from && part < cut->train_to : !is_val && part != FM_NOWHERE;
         pick(&p, first, count, train && is_train, val && is_val);
     }
-    struct fm_indexset none = {0};
-    int status = fm_indexset_finish(&p.train, train ? train : &none, err);
-    int other = fm_indexset_finish(&p.val, val ? val : &none, status == 0 ? err : NULL);
+    struct fm_indexset unused = {0};
+    if (!train) train = &unused;
+    if (!val) val = &unused;
+    int status = fm_indexset_finish(&p.train, train, err);
+    int other = fm_indexset_finish(&p.val, val, status == 0 ? err : NULL);
+    if (status == 0 && other == 0) return 0;
+    fm_indexset_fini(train);
+    fm_indexset_fini(val);
     return status != 0 ? status : other;
 }

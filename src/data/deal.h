@@ -47,7 +47,7 @@ struct fm_deal_walk {
 bool fm_deal_next(const struct fm_deal *deal, const struct fm_members *members, struct fm_deal_walk *walk,
                   int64_t *first, int64_t *count, int32_t *part);
 
-/* The examples of one fold. `val` or `train` may be NULL. */
+/* The examples of one fold. `val` or `train` may be NULL, not both. On failure nothing is kept. */
 int fm_deal_fold(const struct fm_deal *deal, const struct fm_members *members, int64_t fold,
                  struct fm_indexset *train, struct fm_indexset *val, struct fm_error *err);
 

@@ -90,7 +90,7 @@ static int inner_request(const struct driver *d, struct fm_deal_request *request
         .cv = cv, .kind = cv->split, .shuffle = cv->shuffle, .inner = true, .folds = 2};
     if (!(share > 0 && share < 1))
         return fm_deal_fail(request, err, "its test_size must lie between 0 and 1");
-    if (1 / share < (double)INT32_MAX) request->folds = (int64_t)llround(1 / share);
+    if (1 / share < (double)INT32_MAX) request->folds = (int64_t)nearbyint(1 / share);
     if (request->folds < 2 && cv->split != FM_SPLIT_HOLDOUT && cv->split != FM_SPLIT_TIME_SERIES)
         request->folds = 2;
     if (cv->split == FM_SPLIT_PREDEFINED) {

@@ -627,7 +627,7 @@ static void compare_fold(const struct problem *p, const struct model *m, const s
     }
     if (p->cv.has_inner && p->cv.split == FM_SPLIT_KFOLD && !p->cv.shuffle) {
         cr_assert_eq(first_inner, 0);
-        cr_assert_eq(fold->inner.count, block_end(before, (int64_t)round(1 / p->cv.inner_test_size), 1));
+        cr_assert_eq(fold->inner.count, block_end(before, (int64_t)nearbyint(1 / p->cv.inner_test_size), 1));
     }
     if (p->cv.has_inner && (p->cv.split == FM_SPLIT_TIME_SERIES || p->cv.split == FM_SPLIT_HOLDOUT))
         cr_assert_eq(fold->inner.count, (int64_t)ceil(p->cv.inner_test_size * (double)before));
