@@ -248,6 +248,19 @@ static int view_allocate(struct fm_view *view, struct fm_error *err)
     return view->values ? 0 : fm_fail_memory(err);
 }
 
+/* Examples have a label for the longest window and for the other lengths that were asked for; one in between
+ * may still read it where there is none. */
+static int no_target(const struct fm_view *view, int64_t record, int64_t anchor, struct fm_error *err)
+{
+    char id[64];
+    return fm_fail(
+        err, FM_EFILE,
+        "the window of %lld at position %lld of record %s reads its label where the target is not "
+        "listed (other: skip), though windows of %lld do not; use label: anchor, or list that class",
+        (long long)view->length, (long long)anchor, fm_dataset_record_id(view->data, record, id, sizeof id),
+        (long long)view->examples->longest);
+}
+
 static int fill_piece(struct fm_view *view, struct fm_label_walk *walk, const struct fm_piece *piece,
                       struct fm_error *err)
 {
@@ -262,8 +275,7 @@ static int fill_piece(struct fm_view *view, struct fm_label_walk *walk, const st
         uint32_t class = 0;
         float value = 0;
         if (!fm_label_walk_at(walk, piece->record, piece->anchor + i * piece->step, &class, &value))
-            return fm_fail(err, FM_EINTERNAL, "example %lld has no target for windows of %lld",
-                           (long long)example, (long long)view->length);
+            return no_target(view, piece->record, piece->anchor + i * piece->step, err);
         if (view->class_counts) {
             fm_packed_set(&view->classes, example, class);
             view->class_counts[class]++;
