@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "report/plan.h"
@@ -196,6 +197,9 @@ int fm_run(struct foldmill *f, const struct fm_callbacks *callbacks, struct fm_e
     if (!rc) fm_handle_forget(f);
     if (!rc) rc = fm_handle_file(f, &err);
     if (!rc) rc = fm_handle_device(f, &err);
+    /* A file that cannot run leaves nothing behind: no new journal is made, and no old one set aside, before
+     * all was read. */
+    if (!rc && (f->fresh || access(f->journal, F_OK))) rc = fm_handle_plan(f, &err);
     if (!rc) rc = fm_journal_open(&journal, f->journal, f->fresh, &f->notes, &err);
     if (!rc) {
         f->fresh = false; /* a second call goes on */

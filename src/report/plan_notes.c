@@ -31,21 +31,11 @@ static void note_metrics(const struct fm_prepared *p, const struct fm_split *spl
                 "%" PRId64 " folds lack a class in validation: auc and pr_auc are not defined there", told);
 }
 
-static void note_leaks(const struct fm_split *split, struct fm_notes *notes)
+/* What windows share is the splitter's own warning (data/split.c). */
+static void note_twins(const struct fm_split *split, struct fm_notes *notes)
 {
-    int64_t shared = 0, identical = 0, folds = split->repeats * split->folds, sharing = 0;
-    for (int64_t f = 0; f < folds; f++) {
-        shared += split->fold[f].shared;
-        sharing += split->fold[f].shared > 0;
-        identical += split->fold[f].identical;
-    }
-    if (shared)
-        fm_note(
-            notes, FM_WARNING,
-            "in %" PRId64 " of %" PRId64
-            " folds training windows share positions with validation windows (%" PRId64
-            " windows in all): scores will be too good; cv: {split: blocked} or purge: true leaves them out",
-            sharing, folds, shared);
+    int64_t identical = 0;
+    for (int64_t f = 0; f < split->repeats * split->folds; f++) identical += split->fold[f].identical;
     if (identical)
         fm_note(notes, FM_WARNING,
                 "%" PRId64
@@ -58,7 +48,7 @@ void fm_plan_notes(const struct fm_prepared *p, struct fm_notes *notes)
 {
     for (int64_t s = 0; s < p->nsplits; s++) {
         note_metrics(p, &p->splits[s], notes);
-        note_leaks(&p->splits[s], notes);
+        note_twins(&p->splits[s], notes);
     }
 }
 
