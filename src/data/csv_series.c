@@ -152,6 +152,7 @@ static int read_target(struct series *s, struct fm_position *p, struct fm_error 
     }
     const char *wrong = fm_labels_code(&s->build.labels, cell.text, cell.size, &p->class_code);
     if (!wrong) return 0;
+    if (wrong == fm_labels_no_memory) return fm_fail_memory(err);
     char shown[64];
     return fm_csv_fail(&s->csv, (size_t)field, err, "target: '%s' %s",
                        fm_show(cell.text, cell.size, shown, sizeof shown), wrong);

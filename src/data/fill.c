@@ -24,6 +24,28 @@ static int no_such_column(const struct fm_node *column, int64_t channels, char *
                       near ? near : "", near ? "'" : "");
 }
 
+/* As with scales, an exact name goes before a pattern and an earlier pattern before a later one: what goes
+ * before is applied after. */
+static int apply_exceptions(struct fm_filler *filler, const struct fm_data_config *config, char *const *names,
+                            struct fm_error *err)
+{
+    for (int exact = 0; exact <= 1; exact++) {
+        for (size_t i = config->missing_count; i-- > 0;) {
+            const struct fm_missing_column *exception = &config->missing_columns[i];
+            const struct fm_node *column = exception->column;
+            bool pattern = column->size > 0 && column->text[column->size - 1] == '*', fits = false;
+            if (pattern == (exact == 1)) continue;
+            for (int64_t c = 0; names && c < filler->channels; c++) {
+                if (!column_fits(column, names[c])) continue;
+                filler->channel[c].rule = exception->rule;
+                fits = true;
+            }
+            if (!fits) return no_such_column(column, filler->channels, names, err);
+        }
+    }
+    return 0;
+}
+
 int fm_filler_init(struct fm_filler *filler, const struct fm_data_config *config, int64_t channels,
                    char *const *names, struct fm_error *err)
 {
@@ -31,18 +53,10 @@ int fm_filler_init(struct fm_filler *filler, const struct fm_data_config *config
     filler->channel = fm_calloc((size_t)channels, sizeof *filler->channel);
     if (!filler->channel) return fm_fail_memory(err);
     for (int64_t c = 0; c < channels; c++) filler->channel[c].rule = config->missing;
-    for (size_t i = 0; i < config->missing_count; i++) {
-        const struct fm_missing_column *exception = &config->missing_columns[i];
-        bool fits = false;
-        for (int64_t c = 0; names && c < channels; c++) {
-            if (!column_fits(exception->column, names[c])) continue;
-            filler->channel[c].rule = exception->rule;
-            fits = true;
-        }
-        if (!fits) {
-            fm_filler_fini(filler);
-            return no_such_column(exception->column, channels, names, err);
-        }
+    int rc = apply_exceptions(filler, config, names, err);
+    if (rc != 0) {
+        fm_filler_fini(filler);
+        return rc;
     }
     for (int64_t c = 0; c < channels; c++) {
         if (filler->channel[c].rule.kind != FM_MISSING_ERROR) filler->active = true;

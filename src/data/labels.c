@@ -73,6 +73,8 @@ void fm_labels_fini(struct fm_labels *labels)
     fm_packed_fini(&labels->codes);
 }
 
+const char fm_labels_no_memory[] = "out of memory";
+
 const char *fm_labels_code(struct fm_labels *labels, const char *text, size_t size, uint32_t *code)
 {
     if (fm_names_find(&labels->names, text, size, code) && size > 0) return NULL;
@@ -90,7 +92,7 @@ const char *fm_labels_code(struct fm_labels *labels, const char *text, size_t si
                "loss mse, "
                "mae or huber)";
     }
-    return fm_names_add(&labels->names, text, size, code) == 0 ? NULL : "cannot be kept: out of memory";
+    return fm_names_add(&labels->names, text, size, code) == 0 ? NULL : fm_labels_no_memory;
 }
 
 static int bits_for(uint32_t code)

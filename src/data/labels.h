@@ -23,6 +23,8 @@ struct fm_labels {
 int fm_labels_init(struct fm_labels *labels, const struct fm_data_config *config, struct fm_error *err);
 void fm_labels_fini(struct fm_labels *labels);
 
+/* What fm_labels_code returns when memory is out. */
+extern const char fm_labels_no_memory[];
 /* The code of a label; NULL, or what is wrong with it, as the end of a sentence. */
 const char *fm_labels_code(struct fm_labels *labels, const char *text, size_t size, uint32_t *code);
 /* Stores the code of a position, making room for `capacity` positions and wide enough. 0 or FM_ENOMEM. */

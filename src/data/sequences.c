@@ -122,6 +122,7 @@ static int label_code(struct sequences *s, const char *text, size_t size, struct
         return 0;
     }
     const char *wrong = fm_labels_code(&s->build.labels, text, size, &p->class_code);
+    if (wrong == fm_labels_no_memory) return fm_fail_memory(err);
     if (wrong) {
         return fm_csv_fail(&s->csv, (size_t)field, err, "target: '%s' at position %" PRId64 " %s",
                            fm_show(text, size, shown, sizeof shown), s->build.real, wrong);
