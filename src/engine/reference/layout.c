@@ -57,7 +57,8 @@ static bool runnable(const struct fm_program *p, int64_t batch, char *why, size_
     return false;
 }
 
-/* The widest need of one operation: a transposed kernel, or sums per channel in double. */
+/* The widest need of one operation: a transposed kernel, sums per channel in double, or the
+ * winners of one window. */
 static bool scratch_bytes(const struct fm_program *p, size_t real, int64_t *out)
 {
     *out = 64;
@@ -70,6 +71,8 @@ static bool scratch_bytes(const struct fm_program *p, size_t real, int64_t *out)
                 return false;
         } else if (op->code == FM_OP_BATCH_NORM || op->code == FM_OP_BATCH_NORM_GRAD) {
             if (!product(op->in_channels, 3 * (int64_t)sizeof(double), &need)) return false;
+        } else if (op->code == FM_OP_POOL) {
+            if (!product(op->in_channels, (int64_t)sizeof(int32_t), &need)) return false;
         }
         if (need > *out) *out = need;
     }

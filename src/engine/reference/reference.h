@@ -44,7 +44,7 @@ struct fm_layout {
     int64_t state;    /* whole state */
     int64_t portable; /* offset of the state in a blob: 0, or room for the floats */
     int64_t tensors;  /* all tensors that are not parameters */
-    int64_t scratch;  /* a transposed kernel, or the sums of a batch norm */
+    int64_t scratch;  /* what one operation needs beside its tensors */
     int64_t capacity; /* examples a batch or chunk can have */
     int64_t total;    /* of the lane: states, snapshots, tensors, lists */
 };
