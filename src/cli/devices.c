@@ -10,9 +10,9 @@ static int run(const struct fm_arguments *a)
     struct fm_error err = {0};
     char *text = NULL;
     if (fm_device_list(&text, &err)) return fm_complain(&err);
-    fm_output_text(text);
+    int code = fm_output_text(text);
     fm_text_release(text);
-    return 0;
+    return code;
 }
 
 const struct fm_command fm_command_devices = {

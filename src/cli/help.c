@@ -26,9 +26,9 @@ static int print_keys(const char *section)
     struct fm_error err = {0};
     char *text = NULL;
     if (fm_help_keys(section, &text, &err)) return fm_complain(&err);
-    fm_output_text(text);
+    int code = fm_output_text(text);
     fm_text_release(text);
-    return 0;
+    return code;
 }
 
 /* Most people who ask for help on "adam" or "conv1d" mean the keys. */
@@ -43,9 +43,9 @@ static int print_topic(const char *topic)
     char *text = NULL;
     char shown[64];
     if (!fm_help_keys(topic, &text, &err)) {
-        fm_output_text(text);
+        int code = fm_output_text(text);
         fm_text_release(text);
-        return 0;
+        return code;
     }
     const char *names[16] = {"keys"};
     size_t count = 1;

@@ -16,10 +16,10 @@ static int run(const struct fm_arguments *a)
     struct fm_look look = fm_terminal_look(a);
     int rc = fm_command_open(a, &sweep, &err);
     if (!rc) rc = a->json ? fm_plan_json(sweep, &text, &err) : fm_plan_text(sweep, &look, &text, &err);
-    if (!rc) fm_output_text(text);
+    int code = rc ? fm_complain(&err) : fm_output_text(text);
     fm_text_release(text);
     fm_close(sweep);
-    return rc ? fm_complain(&err) : 0;
+    return code;
 }
 
 const struct fm_command fm_command_plan = {

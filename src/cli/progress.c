@@ -16,6 +16,7 @@
 #define PLAIN_SECONDS  5.0
 #define EVENTS_PRINTED 20 /* a network that is bad all the time must not flood the terminal */
 #define BAR_WIDTH      16
+#define NARROW         50 /* columns: less is said per lane */
 
 struct fm_display {
     bool quiet, moves, color;
@@ -65,20 +66,25 @@ static void emit(const struct fm_text *text)
     }
 }
 
-/* Moves to the first drawn line and clears from there. Lines that a window became too narrow for take several
- * rows. */
-static void erase(struct fm_display *d, struct fm_text *out, int columns)
+/* Moves to the first drawn line. Lines that a window became too narrow for take several rows. */
+static void move_up(struct fm_display *d, struct fm_text *out, int columns)
 {
     int rows = 0;
     for (int i = 0; i < d->nlines; i++)
         rows += d->width[i] > columns ? (d->width[i] + columns - 1) / columns : 1;
-    if (d->nlines == 0) return;
-    fm_text_add_string(out, "\r");
+    if (d->nlines) fm_text_add_string(out, "\r");
     if (rows > 1) fm_text_add(out, "\033[%dA", rows - 1);
-    fm_text_add_string(out, "\033[J");
     d->nlines = 0;
 }
 
+static void erase(struct fm_display *d, struct fm_text *out, int columns)
+{
+    bool drawn = d->nlines > 0;
+    move_up(d, out, columns);
+    if (drawn) fm_text_add_string(out, "\033[J");
+}
+
+/* Writes over what stood there, so that nothing flickers, and clears what is left below. */
 static void draw(struct fm_display *d, struct fm_text *out, int columns)
 {
     const char *line = d->lines.data, *end = line + d->lines.size;
@@ -88,6 +94,7 @@ static void draw(struct fm_display *d, struct fm_text *out, int columns)
         fm_text_add(out, "%s\r%.*s\033[K", d->nlines ? "\n" : "", width, line);
         d->width[d->nlines++] = width;
     }
+    fm_text_add_string(out, "\033[J");
 }
 
 static void add_bar(struct fm_text *text, double share)
@@ -114,6 +121,12 @@ static void add_lane(struct fm_text *text, int64_t i, const struct fm_lane_statu
         fm_text_add(text, "%3" PRId64 "  idle", i + 1);
         return;
     }
+    if (columns < NARROW) {
+        fm_text_add(text, "%" PRId64 " t%" PRId64 " f%" PRId64 " %" PRId64 "/%" PRId64, i + 1, lane->trial,
+                    lane->fold, lane->epoch, lane->epochs);
+        if (isfinite(lane->loss) && lane->epoch > 1) fm_text_add(text, " %.3g", lane->loss);
+        return;
+    }
     fm_text_add(text, "%3" PRId64 "  trial %" PRId64, i + 1, lane->trial);
     if (lane->repeat > 0) fm_text_add(text, " repeat %" PRId64, lane->repeat);
     fm_text_add(text, " fold %" PRId64 "  epoch %" PRId64 "/%" PRId64, lane->fold, lane->epoch, lane->epochs);
@@ -125,11 +138,11 @@ static void add_lane(struct fm_text *text, int64_t i, const struct fm_lane_statu
 static void add_total(struct fm_text *text, const struct fm_status *s)
 {
     char time[32];
+    if (fm_signals_caught()) fm_text_add_string(text, "stopping (Ctrl-C again: at once)  ");
     fm_text_add(text, "%" PRId64 "/%" PRId64 " runs", s->done, s->runs);
     if (s->failed) fm_text_add(text, ", %" PRId64 " failed", s->failed);
     fm_text_add(text, "  %s", fm_display_time(s->elapsed, time));
     if (s->left >= 0) fm_text_add(text, ", %s left", fm_display_time(s->left, time));
-    if (fm_signals_caught()) fm_text_add_string(text, "  stopping (Ctrl-C again: at once)");
 }
 
 static void end_line(struct fm_text *text)
@@ -195,7 +208,7 @@ void fm_display_status(void *context, const struct fm_status *s)
     d->drawn = clock;
     fm_terminal_size(STDERR_FILENO, &columns, &rows);
     struct fm_text out = {0};
-    erase(d, &out, columns);
+    move_up(d, &out, columns);
     compose(d, s, columns, rows);
     if (!d->lines.failed) draw(d, &out, columns);
     emit(&out);

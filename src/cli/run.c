@@ -16,35 +16,36 @@ static const struct fm_option options[] = {
 };
 
 /* Results are printed whenever there are some: also when every trial failed, or when it was stopped on the
- * way. */
-static int print_results(struct foldmill *sweep, const struct fm_arguments *a, struct fm_error *err)
+ * way. Gives 0, or the exit code of what was told. */
+static int print_results(struct foldmill *sweep, const struct fm_arguments *a)
 {
+    struct fm_error err = {0};
     struct fm_board *board = NULL;
     char *text = NULL;
     struct fm_look look = fm_terminal_look(a);
-    int rc = fm_board_read(sweep, &board, err);
-    if (!rc) rc = a->json ? fm_board_json(board, 0, &text, err) : fm_board_text(board, 0, &look, &text, err);
-    if (!rc) fm_output_text(text);
+    int rc = fm_board_read(sweep, &board, &err);
+    if (!rc)
+        rc = a->json ? fm_board_json(board, 0, &text, &err) : fm_board_text(board, 0, &look, &text, &err);
+    int code = rc ? fm_complain(&err) : fm_output_text(text);
     fm_text_release(text);
     fm_board_free(board);
-    return rc;
+    return code;
 }
 
 static int finish(struct foldmill *sweep, const struct fm_arguments *a, int rc, const char *summary,
                   struct fm_error *err)
 {
-    struct fm_error printing = {0};
-    bool over = rc == 0 || rc == FM_EFAILED || rc == FM_ESHAPE;
-    if ((over || rc == FM_EINTERRUPTED) && print_results(sweep, a, &printing) && over) {
-        /* Trouble with reading the results is worse news than what they say. */
-        return fm_complain(&printing);
-    }
     if (rc == FM_EINTERRUPTED) {
+        /* Stopped before anything was written down: there is nothing to print, and nothing is wrong. */
+        if (*summary && print_results(sweep, a)) return 1;
         if (!a->quiet)
             fprintf(stderr, "foldmill: stopped%s%s; the same command goes on from here\n",
                     *summary ? ": " : "", summary);
         return fm_signals_exit_code();
     }
+    bool over = rc == 0 || rc == FM_EFAILED || rc == FM_ESHAPE;
+    int code = over ? print_results(sweep, a) : 0;
+    if (code) return code;
     if (rc) return fm_complain(err);
     if (!a->quiet) fprintf(stderr, "journal: %s\n", fm_journal_file(sweep));
     return 0;

@@ -21,11 +21,11 @@ static int run(const struct fm_arguments *a)
     if (!rc)
         rc = a->json ? fm_board_json(board, a->trial, &text, &err)
                      : fm_board_text(board, a->trial, &look, &text, &err);
-    if (!rc) fm_output_text(text);
+    int code = rc ? fm_complain(&err) : fm_output_text(text);
     fm_text_release(text);
     fm_board_free(board);
     fm_close(sweep);
-    return rc ? fm_complain(&err) : 0;
+    return code;
 }
 
 const struct fm_command fm_command_show = {

@@ -82,9 +82,25 @@ void fm_terminal_begin(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
-void fm_output_text(const char *text)
+static int cannot_write(int reason)
 {
-    fputs(text, stdout);
+    fprintf(stderr, "foldmill: cannot write to standard output%s%s\n", reason ? ": " : "",
+            reason ? strerror(reason) : "");
+    return 1;
+}
+
+int fm_output_text(const char *text)
+{
+    size_t left = strlen(text);
+    if (fflush(stdout) != 0) return cannot_write(errno);
+    while (left) {
+        ssize_t n = write(STDOUT_FILENO, text, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return cannot_write(errno);
+        text += n;
+        left -= (size_t)n;
+    }
+    return 0;
 }
 
 static int write_out(void *context, const char *bytes, size_t size)
@@ -107,10 +123,7 @@ int fm_output_end(int exit_code)
     if (fflush(stdout) != 0) failed = true;
     if (!failed) return exit_code;
     if (exit_code == 1) return 1; /* it was told */
-    int reason = errno;
-    fprintf(stderr, "foldmill: cannot write to standard output%s%s\n", reason ? ": " : "",
-            reason ? strerror(reason) : "");
-    return 1;
+    return cannot_write(errno);
 }
 
 int fm_complain(const struct fm_error *err)

@@ -19,8 +19,8 @@ struct fm_look fm_terminal_look(const struct fm_arguments *arguments);
  * to a closed standard output still fails. Ignores SIGPIPE. */
 void fm_terminal_begin(void);
 
-/* Writes to standard output; errors show in fm_output_end. */
-void fm_output_text(const char *text);
+/* Writes to standard output at once; gives 0, or 1 after a message when it cannot. */
+int fm_output_text(const char *text);
 /* A writer onto standard output. */
 struct fm_writer fm_output_writer(void);
 /* Flushes; gives `exit_code`, or 1 when something could not be written, with a message unless the exit code 1
