@@ -47,7 +47,8 @@ static int list_runs(struct fm_schedule *s, struct fm_error *err)
                 (struct fm_waiting){.trial = trial, .fold = f, .flops = flops, .recorded = recorded};
         }
     }
-    qsort(s->waiting, (size_t)s->nwaiting, sizeof *s->waiting, compare_waiting);
+    /* A finished sweep has no list at all, and qsort must not be given NULL. */
+    if (s->nwaiting > 0) qsort(s->waiting, (size_t)s->nwaiting, sizeof *s->waiting, compare_waiting);
     return 0;
 }
 
