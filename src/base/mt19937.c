@@ -47,9 +47,20 @@ uint32_t fm_mt19937_interval(struct fm_mt19937 *mt, uint32_t max)
 
 void fm_mt19937_shuffle(struct fm_mt19937 *mt, uint32_t *items, int64_t n)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
-        uint32_t j = fm_mt19937_interval(mt, (uint32_t)i), item = items[i];
-        items[i] = items[j];
-        items[j] = item;
+    /* Which items meet does not depend on them, so partners are drawn some steps ahead and fetched meanwhile:
+     * a large shuffle otherwise waits for memory at every step. */
+    enum { AHEAD = 64 };
+    uint32_t partner[AHEAD];
+    for (int64_t i = n - 1; i > 0;) {
+        int64_t count = i < AHEAD ? i : AHEAD;
+        for (int64_t k = 0; k < count; k++) {
+            partner[k] = fm_mt19937_interval(mt, (uint32_t)(i - k));
+            __builtin_prefetch(&items[partner[k]], 1);
+        }
+        for (int64_t k = 0; k < count; k++, i--) {
+            uint32_t item = items[i];
+            items[i] = items[partner[k]];
+            items[partner[k]] = item;
+        }
     }
 }
