@@ -9,18 +9,6 @@
 
 #include <stdlib.h>
 
-struct timed {
-    double time;
-    int64_t member;
-};
-
-static int by_time(const void *a, const void *b)
-{
-    const struct timed *x = a, *y = b;
-    if (x->time != y->time) return x->time < y->time ? -1 : 1;
-    return x->member < y->member ? -1 : x->member > y->member;
-}
-
 static double window_time(const struct fm_view *view, int64_t record, int64_t anchor)
 {
     int64_t length = fm_dataset_record_length(view->data, record);
@@ -34,25 +22,83 @@ static double window_time(const struct fm_view *view, int64_t record, int64_t an
     return view->data->time[view->data->starts[record] + last];
 }
 
-/* Members in time order. NULL when memory is out. */
-static struct timed *sort_members(const struct fm_members *members)
+/* Time rises inside a record, so members are a few runs in order, one or two for each record. */
+struct run {
+    int64_t next, end;
+};
+
+struct order {
+    double *times; /* [members] */
+    struct run *runs;
+    size_t nruns, capacity;
+};
+
+static void order_fini(struct order *order)
+{
+    fm_free(order->times);
+    fm_free(order->runs);
+    *order = (struct order){0};
+}
+
+static int add_time(struct order *order, int64_t member, double time, struct fm_error *err)
+{
+    order->times[member] = time;
+    if (member > 0 && time >= order->times[member - 1]) {
+        order->runs[order->nruns - 1].end++;
+        return 0;
+    }
+    if (fm_grow(&order->runs, &order->capacity, order->nruns + 1, sizeof *order->runs) != 0)
+        return fm_fail_memory(err);
+    order->runs[order->nruns++] = (struct run){member, member + 1};
+    return 0;
+}
+
+static int order_init(struct order *order, const struct fm_members *members, struct fm_error *err)
 {
     const struct fm_view *view = members->view;
-    struct timed *order = fm_malloc((size_t)members->n, sizeof *order);
-    if (!order) return NULL;
+    *order = (struct order){.times = fm_malloc((size_t)members->n, sizeof *order->times)};
+    int status = order->times ? 0 : fm_fail_memory(err);
+    int64_t j = 0;
     struct fm_piece_walk walk;
     struct fm_piece piece;
-    int64_t j = 0;
-    bool sorted = true;
     fm_piece_walk_init(&walk, view->data, view->examples, members->among);
-    while (fm_piece_walk_next(&walk, &piece)) {
-        for (int64_t i = 0; i < piece.count; i++, j++) {
-            order[j] = (struct timed){window_time(view, piece.record, piece.anchor + i * piece.step), j};
-            if (j > 0 && order[j].time < order[j - 1].time) sorted = false;
-        }
+    while (status == 0 && fm_piece_walk_next(&walk, &piece)) {
+        for (int64_t i = 0; status == 0 && i < piece.count; i++, j++)
+            status = add_time(order, j, window_time(view, piece.record, piece.anchor + i * piece.step), err);
     }
-    if (!sorted) qsort(order, (size_t)members->n, sizeof *order, by_time);
-    return order;
+    return status;
+}
+
+static bool earlier(const struct order *order, size_t a, size_t b)
+{
+    int64_t x = order->runs[a].next, y = order->runs[b].next;
+    if (order->times[x] != order->times[y]) return order->times[x] < order->times[y];
+    return x < y;
+}
+
+/* Lets the run at the heap's place sink to where both runs below it are later. */
+static void sink(struct order *order, size_t place)
+{
+    for (;;) {
+        size_t least = place;
+        for (size_t child = 2 * place + 1; child <= 2 * place + 2 && child < order->nruns; child++) {
+            if (earlier(order, child, least)) least = child;
+        }
+        if (least == place) return;
+        struct run held = order->runs[place];
+        order->runs[place] = order->runs[least];
+        order->runs[least] = held;
+        place = least;
+    }
+}
+
+/* The members one after the other in order of time; the runs are used up. */
+static int64_t take_earliest(struct order *order)
+{
+    int64_t member = order->runs[0].next++;
+    if (order->runs[0].next == order->runs[0].end) order->runs[0] = order->runs[--order->nruns];
+    if (order->nruns > 0) sink(order, 0);
+    return member;
 }
 
 static int by_number(const void *a, const void *b)
@@ -86,21 +132,17 @@ static int one_record(struct fm_deal *deal, int64_t *edges, int64_t count, struc
     return 0;
 }
 
-static int several_records(struct fm_deal *deal, const struct fm_members *members, const int64_t *edges,
-                           struct fm_error *err)
+static int several_records(struct fm_deal *deal, const struct fm_members *members, struct order *order,
+                           const int64_t *edges, struct fm_error *err)
 {
-    struct timed *order = sort_members(members);
     deal->of_member = fm_malloc((size_t)members->n, sizeof *deal->of_member);
-    if (!order || !deal->of_member) {
-        fm_free(order);
-        return fm_fail_memory(err);
-    }
+    if (!deal->of_member) return fm_fail_memory(err);
+    for (size_t i = order->nruns; i-- > 0;) sink(order, i);
     int32_t part = 0;
     for (int64_t rank = 0; rank < members->n; rank++) {
         while (rank >= edges[part]) part++;
-        deal->of_member[order[rank].member] = part;
+        deal->of_member[take_earliest(order)] = part;
     }
-    fm_free(order);
     return 0;
 }
 
@@ -136,9 +178,17 @@ static int deal_by_rank(const struct fm_deal_request *request, const struct fm_m
         int64_t *ranks[] = {&cut->train_from, &cut->train_to, &cut->val_from, &cut->val_to};
         for (int i = 0; i < 4; i++) *ranks[i] = *ranks[i] == 0 ? 0 : edge_index(edges, count, *ranks[i]) + 1;
     }
-    if (!several) return one_record(deal, edges, count, err);
-    int status = several_records(deal, members, edges, err);
-    fm_free(edges);
+    struct order order = {0};
+    int status = several ? order_init(&order, members, err) : 0;
+    if (status == 0 && order.nruns > 1) {
+        status = several_records(deal, members, &order, edges, err);
+        fm_free(edges);
+    } else if (status == 0) {
+        status = one_record(deal, edges, count, err);
+    } else {
+        fm_free(edges);
+    }
+    order_fini(&order);
     return status;
 }
 

@@ -228,6 +228,8 @@ Test(foldfile, every_allocation_may_fail)
     cr_assert_eq(split_by(&s, "record,fold\na,0\nb,1\nc,-1\n7,2\n", 0), 0);
     fm_split_fini(&s.split);
     s.l.sweep.data.scale = FM_SCALE_ROBUST;
+    s.l.data.time = fm_malloc(10, sizeof(double));
+    for (int i = 0; i < 10; i++) s.l.data.time[i] = i * 7 % 10;
     for (int kind = FM_SPLIT_KFOLD; kind <= FM_SPLIT_PREDEFINED; kind++) {
         struct fm_cv_config cv = s.l.sweep.cv;
         cv.split = (enum fm_split_kind)kind;
@@ -237,7 +239,6 @@ Test(foldfile, every_allocation_may_fail)
         cv.purge = kind != FM_SPLIT_KFOLD;
         cv.has_inner = kind == FM_SPLIT_KFOLD || kind == FM_SPLIT_BLOCKED;
         cv.inner_test_size = 0.5;
-        if (kind == FM_SPLIT_TIME_SERIES) continue;
         fail_each(&s, cv);
     }
     unload(&s);
