@@ -19,8 +19,8 @@ void fm_plan_write_json(struct fm_text *text, const struct fm_prepared *p, const
 void fm_plan_write_text(struct fm_text *text, const struct fm_prepared *p, const struct fm_plan_extra *extra,
                         const struct fm_look *look);
 
-/* Adds what a person should be warned of: folds that cannot define a metric, shared positions, identical
- * records. */
+/* Adds what a person should be warned of beyond what the split noted by itself (shared positions, identical
+ * records, classes that are rare): folds that cannot define a metric. */
 void fm_plan_notes(const struct fm_prepared *p, struct fm_notes *notes);
 
 /* Bytes that stay in memory: series, examples, views, folds. */

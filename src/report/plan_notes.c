@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "base/text.h"
+
 #define FOLDS_NAMED 10
 
 /* With one class only - of several, with any class absent - there is no ranking to score. */
@@ -14,42 +16,30 @@ static const char *missing_class(const struct fm_prepared *p, const struct fm_fo
 
 static void note_metrics(const struct fm_prepared *p, const struct fm_split *split, struct fm_notes *notes)
 {
-    int64_t told = 0;
-    for (int64_t f = 0; f < split->repeats * split->folds; f++) {
+    int64_t told = 0, folds = split->repeats * split->folds;
+    struct fm_text names = {0};
+    for (int64_t f = 0; f < folds; f++) {
         const struct fm_fold *fold = &split->fold[f];
         const char *class = missing_class(p, fold);
-        if (!class) continue;
-        if (told++ < FOLDS_NAMED)
-            fm_note(notes, FM_WARNING,
-                    "fold %" PRId64 " of repeat %" PRId64
-                    " has no validation example of class %s: auc and pr_auc are "
-                    "not defined there and left out of means",
-                    fold->fold, fold->repeat, class);
+        if (!class || told++ >= FOLDS_NAMED) continue;
+        fm_text_add(&names, "%sfold %" PRId64, told > 1 ? ", " : "", fold->fold);
+        if (split->repeats > 1) fm_text_add(&names, " of repeat %" PRId64, fold->repeat);
+        fm_text_add(&names, " (class %s)", class);
     }
-    if (told > FOLDS_NAMED)
-        fm_note(notes, FM_WARNING,
-                "%" PRId64 " folds lack a class in validation: auc and pr_auc are not defined there", told);
-}
-
-/* What windows share is the splitter's own warning (data/split.c). */
-static void note_twins(const struct fm_split *split, struct fm_notes *notes)
-{
-    int64_t identical = 0;
-    for (int64_t f = 0; f < split->repeats * split->folds; f++) identical += split->fold[f].identical;
-    if (identical)
-        fm_note(notes, FM_WARNING,
-                "%" PRId64
-                " validation records, over all folds, have an identical twin in training: a group keeps "
-                "twins together",
-                identical);
+    if (told > FOLDS_NAMED) fm_text_add(&names, ", and %" PRId64 " more", told - FOLDS_NAMED);
+    if (told && !names.failed)
+        fm_note(
+            notes, FM_WARNING,
+            "in %" PRId64 " of %" PRId64
+            " folds a class has no validation example, so auc and pr_auc are not defined there and left out "
+            "of means: %s",
+            told, folds, names.data);
+    fm_text_fini(&names);
 }
 
 void fm_plan_notes(const struct fm_prepared *p, struct fm_notes *notes)
 {
-    for (int64_t s = 0; s < p->nsplits; s++) {
-        note_metrics(p, &p->splits[s], notes);
-        note_twins(&p->splits[s], notes);
-    }
+    for (int64_t s = 0; s < p->nsplits; s++) note_metrics(p, &p->splits[s], notes);
 }
 
 int64_t fm_plan_resident(const struct fm_prepared *p)
