@@ -8,12 +8,29 @@
 
 #define MAX_SECTIONS 256
 
-/* "layer conv1d" answers to "conv1d" too, "train.early_stopping" to "early_stopping". */
+/* The next word of a title, between blanks, commas and points; false at the end. */
+static bool next_word(const char **at, char word[64])
+{
+    const char *begin = *at + strspn(*at, " ,.");
+    size_t size = strcspn(begin, " ,.");
+    *at = begin + size;
+    if (size > 63) size = 63;
+    memcpy(word, begin, size);
+    word[size] = '\0';
+    return size > 0;
+}
+
+/* "layer conv1d" answers to "conv1d" too, "initializer zeros, ones" to "ones", "train.early_stopping" to
+ * "early_stopping"; but "train" is its own section only. */
 static bool answers_to(const char *title, const char *name)
 {
+    char word[64];
     if (!strcmp(title, name)) return true;
-    const char *last = strrchr(title, ' '), *dot = strrchr(title, '.');
-    return (last && !strcmp(last + 1, name)) || (dot && !strcmp(dot + 1, name));
+    const char *at = title;
+    if (!next_word(&at, word)) return false; /* the kind */
+    while (next_word(&at, word))
+        if (!strcmp(word, name)) return true;
+    return false;
 }
 
 static size_t list_sections(const struct fm_key_section *list[MAX_SECTIONS])
@@ -30,12 +47,13 @@ static int no_section(const char *name, const struct fm_key_section *const *list
                       struct fm_error *err)
 {
     const char *names[2 * MAX_SECTIONS];
-    size_t n = 0;
+    char words[MAX_SECTIONS][64];
+    size_t n = 0, w = 0;
     for (size_t i = 0; i < count; i++) {
-        const char *last = strrchr(list[i]->title, ' ');
         names[n++] = list[i]->title;
-        if (last) names[n++] = last + 1;
+        for (const char *at = list[i]->title; w < MAX_SECTIONS && next_word(&at, words[w]); w++) continue;
     }
+    for (size_t i = 0; i < w && n < 2 * MAX_SECTIONS; i++) names[n++] = words[i];
     char shown[64];
     const char *near = fm_nearest(name, names, n);
     fm_show(name, strlen(name), shown, sizeof shown);

@@ -165,11 +165,10 @@ void fm_options_help(const struct fm_command *command, FILE *out)
             command->arguments, command->summary);
     for (const struct fm_option *o = command->options; o->name; o++) {
         if (!*o->help) continue;
-        char name[64];
-        if (o->letter)
-            snprintf(name, sizeof name, "-%c, --%s", o->letter, o->name);
-        else
-            snprintf(name, sizeof name, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+        char name[64], letter[8] = "";
+        if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        snprintf(name, sizeof name, "%s--%s%s%s", letter, o->name, o->value ? " " : "",
+                 o->value ? o->value : "");
         fprintf(out, "  %-20s %s\n", name, o->help);
     }
     if (command->details) fprintf(out, "\n%s", command->details);

@@ -290,7 +290,7 @@ Test(cli_run, sigterm_is_one_ctrl_c)
 Test(cli_run, goes_on_where_it_stopped)
 {
     char out[128], journal[128];
-    const char *const argv[] = {ts_program(), "run",   cli.file,          "--json",
+    const char *const argv[] = {ts_program(), "run",   cli.file,           "--json",
                                 "--lanes=1",  "--set", "train.epochs=200", NULL};
     pid_t pid = start(argv, ts_join(out, sizeof out, cli.folder, "out"));
     cr_assert(gt(int, (int)pid, 0));
@@ -302,7 +302,7 @@ Test(cli_run, goes_on_where_it_stopped)
               cli.result.err);
     char *resumed = strdup(strstr(cli.result.out, "\"trials\":"));
     ts_join(journal, sizeof journal, cli.folder, "other.db");
-    const char *const again[] = {ts_program(),      "run",       cli.file, "--json", "--set",
+    const char *const again[] = {ts_program(),       "run",       cli.file, "--json", "--set",
                                  "train.epochs=200", "--journal", journal,  NULL};
     ts_result_fini(&cli.result);
     cr_assert(ts_run(again, NULL, 60, &cli.result));
