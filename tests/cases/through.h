@@ -87,6 +87,13 @@ __attribute__((sentinel)) ANYWAY int through_call(struct through *t, const char 
     return t->last.exit_code;
 }
 
+/* Forgets the results, so that another sweep can take their place. */
+ANYWAY void through_forget(struct through *t)
+{
+    char journal[128];
+    remove(ts_join(journal, sizeof journal, t->folder, "s.db"));
+}
+
 ANYWAY json_t *through_parsed(struct through *t, int code, int expected)
 {
     cr_assert_eq(code, expected, "exit code %d (signal %d): %s", code, t->last.signal, t->last.err);
@@ -234,12 +241,13 @@ ANYWAY size_t numbers_of(struct through *t, int column, double *numbers, size_t 
     return n;
 }
 
-/* Runs the sweep and checks what the network predicted for every validation example, in the export's order
- * (fold, example). `column` is the prediction's: 6 is the first. */
+/* Runs the sweep from nothing and checks what the network predicted for every validation example, in the
+ * export's order (fold, example). `column` is the prediction's: 6 is the first. */
 ANYWAY void check_predictions(struct through *t, int column, double relative, const double *expected,
                               size_t n)
 {
     double got[512];
+    through_forget(t);
     json_decref(through_run(t));
     cr_assert_eq(through_call(t, "export", "--predictions", NULL), 0, "%s", t->last.err);
     size_t count = numbers_of(t, column, got, 512);
@@ -253,6 +261,17 @@ ANYWAY void check_predictions(struct through *t, int column, double relative, co
     do {                                                                                                     \
         const double expected_[] = {__VA_ARGS__};                                                            \
         check_predictions((t), 6, 1e-5, expected_, sizeof expected_ / sizeof *expected_);                    \
+    } while (0)
+
+/* The targets of the newest export of predictions. */
+#define check_targets(t, ...)                                                                                \
+    do {                                                                                                     \
+        const double expected_[] = {__VA_ARGS__};                                                            \
+        double targets_[512];                                                                                \
+        size_t n_ = sizeof expected_ / sizeof *expected_;                                                    \
+        cr_assert_eq(numbers_of((t), 5, targets_, 512), n_, "%s", (t)->last.out);                            \
+        for (size_t i_ = 0; i_ < n_; i_++)                                                                   \
+            cr_assert(near(targets_[i_], expected_[i_], 1e-6), "target %zu: %s", i_, (t)->last.out);         \
     } while (0)
 
 #endif
