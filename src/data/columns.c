@@ -8,22 +8,11 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { SAMPLE_ROWS = 1000 };
+enum { SAMPLE_ROWS = 1000, MOST_NAMED = 10 };
 
 /* ---- one column ---- */
 
-static int count_columns(const struct fm_csv *csv, const char *name, int *field)
-{
-    int found = 0;
-    for (size_t i = 0; i < csv->columns; i++) {
-        if (strcmp(csv->names[i], name) != 0) continue;
-        *field = (int)i;
-        found++;
-    }
-    return found;
-}
-
-static int no_column(const struct fm_csv *csv, const struct fm_data_file *file, const struct fm_node *node,
+static int no_column(struct fm_csv *csv, const struct fm_data_file *file, const struct fm_node *node,
                      const char *key, struct fm_error *err)
 {
     char shown[96], near_shown[96];
@@ -41,7 +30,7 @@ static int no_column(const struct fm_csv *csv, const struct fm_data_file *file, 
                       near ? "'" : "");
 }
 
-int fm_column_find(const struct fm_csv *csv, const struct fm_data_file *file, const struct fm_node *node,
+int fm_column_find(struct fm_csv *csv, const struct fm_data_file *file, const struct fm_node *node,
                    const char *key, struct fm_error *err)
 {
     int field = -1;
@@ -49,7 +38,7 @@ int fm_column_find(const struct fm_csv *csv, const struct fm_data_file *file, co
         return fm_fail_at(err, FM_EFILE, node->file, node->line, node->column, "%s must be a column's name",
                           key);
     }
-    int found = count_columns(csv, node->text, &field);
+    int found = (int)fm_csv_columns_called(csv, node->text, &field);
     /* `file` is often a column of the data themselves; then that is what is meant. */
     for (size_t i = 0; i <= file->count; i++) {
         if (strcmp(file->columns[i], node->text) != 0 || (i == file->count && found > 0)) continue;
@@ -65,7 +54,7 @@ int fm_column_find(const struct fm_csv *csv, const struct fm_data_file *file, co
     return field;
 }
 
-static int find_into(int *field, const struct fm_csv *csv, const struct fm_data_file *file,
+static int find_into(int *field, struct fm_csv *csv, const struct fm_data_file *file,
                      const struct fm_node *node, const char *key, struct fm_error *err)
 {
     *field = -1;
@@ -106,12 +95,10 @@ static int sample_numeric(const struct fm_data_file *file, const struct fm_data_
     return rc;
 }
 
-static bool is_feature(const struct fm_columns *c, int field)
+static void add_field(struct fm_columns *c, int field)
 {
-    for (size_t i = 0; i < c->nfeatures; i++) {
-        if (c->feature[i] == field) return true;
-    }
-    return false;
+    c->feature[c->nfeatures++] = field;
+    c->taken[field] = true;
 }
 
 static bool is_used(const struct fm_columns *c, int field)
@@ -120,21 +107,23 @@ static bool is_used(const struct fm_columns *c, int field)
            field == c->weight || field == c->mask || field == c->fold;
 }
 
-static int add_all(struct fm_columns *c, const struct fm_csv *csv, const struct fm_data_file *file,
+static int add_all(struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
                    const struct fm_data_config *config, struct fm_notes *notes, struct fm_error *err)
 {
     bool *numeric;
     struct fm_text left_out = {0};
+    size_t dropped = 0;
     int rc = sample_numeric(file, config, &numeric, err);
     if (rc != 0) return rc;
     for (size_t i = 0; i < csv->columns; i++) {
-        if (is_used(c, (int)i) || is_feature(c, (int)i) || !csv->names[i][0]) continue;
+        if (is_used(c, (int)i) || c->taken[i] || !csv->names[i][0]) continue;
         if (numeric[i]) {
-            c->feature[c->nfeatures++] = (int)i;
-        } else {
+            add_field(c, (int)i);
+        } else if (++dropped <= MOST_NAMED) {
             fm_text_add(&left_out, "%s'%s'", left_out.size ? ", " : "", csv->names[i]);
         }
     }
+    if (dropped > MOST_NAMED) fm_text_add(&left_out, " and %zu more columns", dropped - MOST_NAMED);
     if (left_out.size) {
         fm_note(notes, FM_NOTE,
                 "features: all leaves out %s of %s, which hold no numbers in the first %d rows",
@@ -145,19 +134,19 @@ static int add_all(struct fm_columns *c, const struct fm_csv *csv, const struct 
     return 0;
 }
 
-static int add_matching(struct fm_columns *c, const struct fm_csv *csv, const struct fm_data_file *file,
+static int add_matching(struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
                         const struct fm_node *node, struct fm_error *err)
 {
     size_t before = c->nfeatures;
     for (size_t i = 0; i < csv->columns; i++) {
-        if (!csv->names[i][0] || is_feature(c, (int)i)) continue;
-        if (fnmatch(node->text, csv->names[i], 0) == 0) c->feature[c->nfeatures++] = (int)i;
+        if (!csv->names[i][0] || c->taken[i]) continue;
+        if (fnmatch(node->text, csv->names[i], 0) == 0) add_field(c, (int)i);
     }
     if (c->nfeatures > before) return 0;
     return no_column(csv, file, node, "features", err);
 }
 
-static int add_feature(struct fm_columns *c, const struct fm_csv *csv, const struct fm_data_file *file,
+static int add_feature(struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
                        const struct fm_data_config *config, const struct fm_node *node,
                        struct fm_notes *notes, struct fm_error *err)
 {
@@ -166,28 +155,29 @@ static int add_feature(struct fm_columns *c, const struct fm_csv *csv, const str
         return fm_fail_at(err, FM_EFILE, node->file, node->line, node->column,
                           "features must be a column's name, a list of names, or all");
     }
-    if (count_columns(csv, node->text, &field) == 0) {
+    if ((int)fm_csv_columns_called(csv, node->text, &field) == 0) {
         if (strcmp(node->text, "all") == 0) return add_all(c, csv, file, config, notes, err);
         if (strpbrk(node->text, "*?[")) return add_matching(c, csv, file, node, err);
     }
     field = fm_column_find(csv, file, node, "features", err);
     if (field < 0) return field;
-    if (is_feature(c, field)) {
+    if (c->taken[field]) {
         return fm_fail_at(err, FM_EFILE, node->file, node->line, node->column,
                           "features: '%s' is listed twice", node->text);
     }
-    c->feature[c->nfeatures++] = field;
+    add_field(c, field);
     return 0;
 }
 
-static int find_features(struct fm_columns *c, const struct fm_csv *csv, const struct fm_data_file *file,
+static int find_features(struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
                          const struct fm_data_config *config, struct fm_notes *notes, struct fm_error *err)
 {
     const struct fm_node *features = config->features;
     int rc = 0;
     if (!features) return fm_fail(err, FM_EFILE, "data: `features` is missing");
     c->feature = fm_malloc(csv->columns + csv->nconstants, sizeof *c->feature);
-    if (!c->feature) return fm_fail_memory(err);
+    c->taken = fm_calloc(csv->columns + csv->nconstants, sizeof *c->taken);
+    if (!c->feature || !c->taken) return fm_fail_memory(err);
     if (features->kind == FM_LIST) {
         for (size_t i = 0; rc == 0 && i < features->count; i++)
             rc = add_feature(c, csv, file, config, features->items[i], notes, err);
@@ -201,22 +191,22 @@ static int find_features(struct fm_columns *c, const struct fm_csv *csv, const s
     return rc;
 }
 
-static const char *field_name(const struct fm_csv *csv, const struct fm_data_file *file, int field)
+static const char *field_name(struct fm_csv *csv, const struct fm_data_file *file, int field)
 {
     size_t i = (size_t)field;
     return i < csv->columns ? csv->names[i] : file->columns[i - csv->columns];
 }
 
-static int name_channels(const struct fm_columns *c, const struct fm_csv *csv,
-                         const struct fm_data_file *file, const struct fm_data_config *config, char ***names,
-                         int64_t *count, struct fm_error *err)
+static int name_channels(const struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
+                         const struct fm_data_config *config, char ***names, int64_t *count,
+                         struct fm_error *err)
 {
     *names = fm_calloc(c->nfeatures, sizeof **names);
     if (!*names) return fm_fail_memory(err);
     for (size_t i = 0; i < c->nfeatures; i++) {
         const char *name = field_name(csv, file, c->feature[i]);
         int field;
-        if (count_columns(csv, name, &field) > 1) {
+        if ((int)fm_csv_columns_called(csv, name, &field) > 1) {
             return fm_fail_at(
                 err, FM_EFILE, config->features->file, config->features->line, config->features->column,
                 "features: %s has more than one column called '%s'; rename all but one", file->path, name);
@@ -228,48 +218,35 @@ static int name_channels(const struct fm_columns *c, const struct fm_csv *csv,
     return 0;
 }
 
-/* Puts a later file's features into the order of the first file's. */
-static int match_channels(struct fm_columns *c, const struct fm_csv *csv, const struct fm_data_file *file,
+/* Finds the first file's features in a later one. */
+static int match_channels(struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
                           const struct fm_data_config *config, char *const *names, int64_t count,
                           struct fm_error *err)
 {
     const struct fm_node *where = config->features;
-    int *ordered = fm_malloc((size_t)count, sizeof *ordered);
-    int rc = ordered ? 0 : fm_fail_memory(err);
-    for (int64_t k = 0; rc == 0 && k < count; k++) {
-        ordered[k] = -1;
-        for (size_t i = 0; i < c->nfeatures; i++) {
-            if (strcmp(field_name(csv, file, c->feature[i]), names[k]) != 0) continue;
-            if (ordered[k] >= 0) {
-                rc = fm_fail_at(err, FM_EFILE, where->file, where->line, where->column,
-                                "features: %s has more than one column called '%s'; rename all but one",
-                                file->path, names[k]);
-            }
-            ordered[k] = c->feature[i];
+    c->feature = fm_malloc((size_t)count, sizeof *c->feature);
+    if (!c->feature) return fm_fail_memory(err);
+    for (int64_t k = 0; k < count; k++) {
+        int field = -1;
+        size_t found = fm_csv_columns_called(csv, names[k], &field);
+        for (size_t i = 0; found == 0 && i <= file->count; i++) {
+            if (strcmp(file->columns[i], names[k]) != 0) continue;
+            field = (int)(csv->columns + i);
+            found = 1;
         }
-        if (rc == 0 && ordered[k] < 0) {
-            rc = fm_fail_at(err, FM_EFILE, where->file, where->line, where->column,
-                            "features: %s has no column of numbers '%s', which the first file has",
-                            file->path, names[k]);
+        if (found != 1) {
+            return fm_fail_at(err, FM_EFILE, where->file, where->line, where->column,
+                              "features: %s has %s '%s', which the first file has", file->path,
+                              found ? "more than one column" : "no column", names[k]);
         }
+        c->feature[c->nfeatures++] = field;
     }
-    if (rc == 0 && c->nfeatures != (size_t)count) {
-        rc = fm_fail_at(err, FM_EFILE, where->file, where->line, where->column,
-                        "features: %s has %zu columns that fit, but the first file has %lld", file->path,
-                        c->nfeatures, (long long)count);
-    }
-    if (rc != 0) {
-        fm_free(ordered);
-        return rc;
-    }
-    fm_free(c->feature);
-    c->feature = ordered;
     return 0;
 }
 
 /* ---- all columns ---- */
 
-int fm_columns_init(struct fm_columns *c, const struct fm_csv *csv, const struct fm_data_file *file,
+int fm_columns_init(struct fm_columns *c, struct fm_csv *csv, const struct fm_data_file *file,
                     const struct fm_data_config *config, const struct fm_dataset_needs *needs, char ***names,
                     int64_t *count, struct fm_notes *notes, struct fm_error *err)
 {
@@ -287,10 +264,11 @@ int fm_columns_init(struct fm_columns *c, const struct fm_csv *csv, const struct
         if (!config->sequence.column) return fm_fail(err, FM_EFILE, "data: `sequence` is missing");
         return find_into(&c->sequence, csv, file, config->sequence.column, "sequence", err);
     }
-    rc = find_features(c, csv, file, config, notes, err);
-    if (rc == 0) {
-        rc = *names ? match_channels(c, csv, file, config, *names, *count, err)
-                    : name_channels(c, csv, file, config, names, count, err);
+    if (*names) {
+        rc = match_channels(c, csv, file, config, *names, *count, err);
+    } else {
+        rc = find_features(c, csv, file, config, notes, err);
+        if (rc == 0) rc = name_channels(c, csv, file, config, names, count, err);
     }
     if (rc != 0) fm_columns_fini(c);
     return rc;
@@ -299,5 +277,6 @@ int fm_columns_init(struct fm_columns *c, const struct fm_csv *csv, const struct
 void fm_columns_fini(struct fm_columns *c)
 {
     fm_free(c->feature);
+    fm_free(c->taken);
     *c = (struct fm_columns){0};
 }

@@ -320,6 +320,28 @@ static int take_names(struct fm_csv *csv, struct fm_error *err)
     return 0;
 }
 
+static int index_names(struct fm_csv *csv, struct fm_error *err)
+{
+    csv->first = fm_calloc(csv->columns, sizeof *csv->first);
+    csv->repeats = fm_calloc(csv->columns, sizeof *csv->repeats);
+    if (!csv->first || !csv->repeats) return fm_fail_memory(err);
+    for (size_t i = 0; i < csv->columns; i++) {
+        uint32_t number;
+        if (fm_names_add(&csv->index, csv->names[i], strlen(csv->names[i]), &number) != 0)
+            return fm_fail_memory(err);
+        if (csv->repeats[number]++ == 0) csv->first[number] = (uint32_t)i;
+    }
+    return 0;
+}
+
+size_t fm_csv_columns_called(struct fm_csv *csv, const char *name, int *field)
+{
+    uint32_t number;
+    if (!fm_names_find(&csv->index, name, strlen(name), &number)) return 0;
+    *field = (int)csv->first[number];
+    return csv->repeats[number];
+}
+
 static int read_header(struct fm_csv *csv, const struct fm_data_config *config, struct fm_error *err)
 {
     int rc = read_row(csv, err);
@@ -330,6 +352,7 @@ static int read_header(struct fm_csv *csv, const struct fm_data_config *config, 
         config->header == FM_HEADER_YES || (config->header == FM_HEADER_AUTO && fm_csv_is_header(csv));
     csv->pushed_back = !csv->has_header;
     rc = take_names(csv, err);
+    if (rc == 0) rc = index_names(csv, err);
     if (rc == 0 && room_for_fields(csv, csv->columns + 1) != 0) rc = fm_fail_memory(err);
     return rc;
 }
@@ -375,6 +398,9 @@ void fm_csv_close(struct fm_csv *csv)
     if (csv->fd >= 0) close(csv->fd);
     for (size_t i = 0; csv->names && i < csv->columns; i++) fm_free(csv->names[i]);
     fm_free(csv->names);
+    fm_names_fini(&csv->index);
+    fm_free(csv->first);
+    fm_free(csv->repeats);
     fm_free(csv->text);
     fm_free(csv->size);
     fm_free(csv->offset);

@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "data/files.h"
+#include "data/names.h"
 
 #include <csv.h>
 
@@ -25,8 +26,10 @@ struct fm_csv {
     int fd;
     char delimiter, decimal;
     bool has_header;
-    size_t columns; /* fields of a row */
-    char **names;   /* [columns], "" = unnamed; without a header "0", "1", ... */
+    size_t columns;            /* fields of a row */
+    char **names;              /* [columns], "" = unnamed; without a header "0", "1", ... */
+    struct fm_names index;     /* the distinct names */
+    uint32_t *first, *repeats; /* of each of them: its first column, and how many columns have it */
 
     /* The current row: fields, then the constants. Valid until the next call. */
     int64_t line;      /* where it begins */
@@ -70,6 +73,9 @@ int fm_csv_next(struct fm_csv *csv, struct fm_error *err);
 /* At the end: checks that the file did not change, and completes stamp.hash. */
 int fm_csv_finish(struct fm_csv *csv, struct fm_error *err);
 void fm_csv_close(struct fm_csv *csv);
+
+/* Columns with that name; *field (if any) is the first of them. */
+size_t fm_csv_columns_called(struct fm_csv *csv, const char *name, int *field);
 
 /* An error at a field of the current row (the line alone where the column cannot be told). */
 int fm_csv_fail(const struct fm_csv *csv, size_t field, struct fm_error *err, const char *format, ...)
