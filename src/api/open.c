@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -45,7 +46,10 @@ static char *beside(const char *path)
 /* `show results.db` means the journal itself. */
 static bool is_journal(const char *path)
 {
+    struct stat st;
     char magic[16] = "";
+    /* Opening a FIFO would wait for a writer. */
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
     FILE *file = fopen(path, "rbe");
     size_t n = file ? fread(magic, 1, sizeof magic, file) : 0;
     if (file) fclose(file);

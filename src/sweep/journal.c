@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -43,6 +44,20 @@ static int join(char **out, const char *a, const char *b, struct fm_error *err)
     return 0;
 }
 
+static int not_a_file(const char *path, struct fm_error *err)
+{
+    return fm_fail(err, FM_EFILE, "%s is not a file: give another journal with --journal", path);
+}
+
+/* One journal, one lock, by whatever links it is reached. A journal that does not exist yet keeps the name it
+ * was given. */
+static char *true_path(const char *path)
+{
+    char *real = realpath(path, NULL), *own = fm_strdup(real ? real : path);
+    free(real);
+    return own;
+}
+
 /* The lock stands beside the journal: closing any second descriptor of the database itself would drop
  * SQLite's own locks. The file stays behind on purpose; removing it would let two processes lock two
  * different files. */
@@ -51,22 +66,21 @@ static int take_lock(struct fm_journal *journal, struct fm_error *err)
     char *path = NULL;
     int rc = join(&path, journal->path, ".lock", err);
     if (rc) return rc;
+    char owner[32] = "";
     journal->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (journal->lock < 0) {
         rc = fm_fail_errno(err, "open", path);
-    } else if (flock(journal->lock, LOCK_EX | LOCK_NB)) {
-        char owner[32] = "";
-        ssize_t got = errno == EWOULDBLOCK ? pread(journal->lock, owner, sizeof owner - 1, 0) : 0;
-        owner[got > 0 ? strspn(owner, "0123456789") : 0] = '\0';
-        rc = errno == EWOULDBLOCK || got >= 0
-                 ? fm_fail(err, FM_EBUSY, "another foldmill%s%s works on %s; call again when it is done",
-                           owner[0] ? ", process " : "", owner, journal->path)
-                 : fm_fail_errno(err, "lock", path);
-    } else {
-        char owner[32];
+    } else if (flock(journal->lock, LOCK_EX | LOCK_NB) == 0) {
         int size = snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
-        /* Only a courtesy for the message above: the lock holds without it, on a full disk too. */
+        /* Only a courtesy for the message below: the lock holds without it, on a full disk too. */
         if (ftruncate(journal->lock, 0) || pwrite(journal->lock, owner, (size_t)size, 0) != size) errno = 0;
+    } else if (errno == EWOULDBLOCK) {
+        ssize_t got = pread(journal->lock, owner, sizeof owner - 1, 0);
+        owner[got > 0 ? strspn(owner, "0123456789") : 0] = '\0';
+        rc = fm_fail(err, FM_EBUSY, "another foldmill%s%s works on %s; call again when it is done",
+                     owner[0] ? ", process " : "", owner, journal->path);
+    } else {
+        rc = fm_fail_errno(err, "lock", path);
     }
     fm_free(path);
     return rc;
@@ -84,34 +98,64 @@ static bool on_network(const char *path)
     return false;
 }
 
+/* Only what is a journal is set aside: a path given by mistake may name the data. The log that a killed
+ * process left is written into the journal first, so that the file can be renamed alone: a log that stayed
+ * behind would be taken for the new journal's. A damaged journal keeps its log. */
+static int settle(const char *path, struct fm_error *err)
+{
+    struct fm_sql sql = {.path = path};
+    struct fm_error own = {0};
+    int64_t application = 0, tables = 0;
+    int rc = sqlite3_open_v2(path, &sql.db, SQLITE_OPEN_READWRITE, NULL);
+    if (rc != SQLITE_OK) rc = fm_sql_fail(&sql, &own, "open");
+    if (!rc) (void)sqlite3_exec(sql.db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
+    if (!rc) rc = fm_sql_integer(&sql, "SELECT count(*) FROM sqlite_schema", 0, &tables, &own, "");
+    if (!rc) rc = fm_sql_integer(&sql, "PRAGMA application_id", 0, &application, &own, "");
+    bool foreign = rc ? rc == FM_EFILE : tables && application != FM_APPLICATION_ID;
+    fm_sql_fini(&sql);
+    (void)sqlite3_close(sql.db);
+    if (rc == FM_ENOMEM) return fm_fail_memory(err);
+    if (!foreign) return 0;
+    return fm_fail(err, FM_EFILE,
+                   "%s is not a journal of Foldmill and stays where it is: give another one with --journal",
+                   path);
+}
+
+/* The log moves before the journal, so that no instant has a log without its journal under this name. */
+static int rename_all(const char *path, const char *old, struct fm_error *err)
+{
+    static const char *const parts[] = {"-wal", "-shm", "-journal", ""};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof parts / sizeof *parts; i++) {
+        char *from = NULL, *to = NULL;
+        rc = join(&from, path, parts[i], err);
+        if (!rc) rc = join(&to, old, parts[i], err);
+        if (!rc && rename(from, to) && (errno != ENOENT || !*parts[i]))
+            rc = fm_fail_errno(err, "rename", from);
+        fm_free(from);
+        fm_free(to);
+    }
+    return rc;
+}
+
 static int move_away(const char *path, struct fm_notes *notes, struct fm_error *err)
 {
     struct stat st;
     if (stat(path, &st)) return errno == ENOENT ? 0 : fm_fail_errno(err, "look at", path);
+    if (!S_ISREG(st.st_mode)) return not_a_file(path, err);
+    int rc = settle(path, err);
+    if (rc) return rc;
     size_t stem = strlen(path);
     if (stem > 3 && !strcmp(path + stem - 3, ".db")) stem -= 3;
     for (int n = 1; n < 10000; n++) {
         struct fm_text old = {0};
         fm_text_add(&old, "%.*s.old-%d.db", (int)stem, path, n);
         if (old.failed) return fm_text_fini(&old), fm_fail_memory(err);
-        if (stat(old.data, &st) == 0) {
-            fm_text_fini(&old);
-            continue;
-        }
-        int rc = rename(path, old.data) ? fm_fail_errno(err, "rename", path) : 0;
-        /* A journal that was not closed has its newest rows in the log beside it: they move together. */
-        static const char *const sides[] = {"-wal", "-shm", "-journal"};
-        for (size_t i = 0; !rc && i < 3; i++) {
-            char *from = NULL, *to = NULL;
-            rc = join(&from, path, sides[i], err);
-            if (!rc) rc = join(&to, old.data, sides[i], err);
-            if (!rc && rename(from, to) && errno != ENOENT) rc = fm_fail_errno(err, "rename", from);
-            fm_free(from);
-            fm_free(to);
-        }
-        if (!rc) fm_note(notes, FM_NOTE, "the old journal is now %s", old.data);
+        bool taken = stat(old.data, &st) == 0;
+        if (!taken) rc = rename_all(path, old.data, err);
+        if (!taken && !rc) fm_note(notes, FM_NOTE, "the old journal is now %s", old.data);
         fm_text_fini(&old);
-        return rc;
+        if (!taken) return rc;
     }
     return fm_fail(err, FM_EIO, "too many old journals beside %s: remove some", path);
 }
@@ -154,8 +198,7 @@ static int check_after_crash(struct fm_journal *journal, struct fm_error *err)
 static int open_database(struct fm_journal *journal, struct fm_notes *notes, struct fm_error *err)
 {
     struct stat st;
-    if (!stat(journal->path, &st) && !S_ISREG(st.st_mode))
-        return fm_fail(err, FM_EFILE, "%s is not a file: give another journal with --journal", journal->path);
+    if (!stat(journal->path, &st) && !S_ISREG(st.st_mode)) return not_a_file(journal->path, err);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(journal->path, &journal->sql.db, flags, NULL) != SQLITE_OK)
         return fm_sql_fail(&journal->sql, err, "open");
@@ -182,11 +225,11 @@ int fm_journal_open(struct fm_journal **out, const char *path, bool fresh, struc
     struct fm_journal *journal = fm_calloc(1, sizeof *journal);
     if (!journal) return fm_fail_memory(err);
     journal->lock = -1;
-    journal->path = fm_strdup(path);
+    journal->path = true_path(path);
     journal->sql.path = journal->path;
     journal->last_sync = fm_monotonic();
     int rc = journal->path ? take_lock(journal, err) : fm_fail_memory(err);
-    if (!rc && fresh) rc = move_away(path, notes, err);
+    if (!rc && fresh) rc = move_away(journal->path, notes, err);
     if (!rc) rc = open_database(journal, notes, err);
     if (rc) {
         dispose(journal);
@@ -194,11 +237,6 @@ int fm_journal_open(struct fm_journal **out, const char *path, bool fresh, struc
     }
     *out = journal;
     return 0;
-}
-
-const char *fm_journal_path(const struct fm_journal *journal)
-{
-    return journal->path;
 }
 
 int fm_journal_group(struct fm_journal *journal, struct fm_error *err)

@@ -35,7 +35,8 @@ enum fm_journal_state {
 };
 
 /* Opens or creates, takes the lock, migrates, checks integrity after an unclean stop. Network file systems
- * get journal_mode=TRUNCATE and a note. `fresh`: an existing journal is first renamed to <stem>.old-<n>.db.
+ * get journal_mode=TRUNCATE and a note. A link to a journal is followed first: one journal has one lock.
+ * `fresh`: an existing journal is first renamed to <stem>.old-<n>.db; a file that is no journal is FM_EFILE.
  */
 int fm_journal_open(struct fm_journal **journal, const char *path, bool fresh, struct fm_notes *notes,
                     struct fm_error *err);
@@ -43,7 +44,6 @@ int fm_journal_open(struct fm_journal **journal, const char *path, bool fresh, s
  * group is given up instead: it may end in the middle of an event. `err` gets the first failure; the journal
  * is freed in any case. */
 int fm_journal_close(struct fm_journal *journal, struct fm_error *err);
-const char *fm_journal_path(const struct fm_journal *journal);
 
 /* Compares fingerprint and data (stamps first, hash if they differ) with what is on record. */
 int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, enum fm_journal_state *state,

@@ -243,8 +243,10 @@ int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
                         "biiii", (const void *)result->weights, (size_t)weight_count * sizeof(float),
                         fence->trial, fence->repeat, fence->fold, fence->attempt);
     if (!rc)
-        rc = fm_sql_run(&journal->sql, "DELETE FROM checkpoint WHERE " RUN, err, "iii", fence->trial,
-                        fence->repeat, fence->fold);
+        rc = fm_sql_run(
+            &journal->sql,
+            "DELETE FROM checkpoint WHERE (trial, repeat, fold) IN (SELECT trial, repeat, fold" FENCE ")",
+            err, "iiii", fence->trial, fence->repeat, fence->fold, fence->attempt);
     return rc;
 }
 

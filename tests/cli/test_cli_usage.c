@@ -1,6 +1,7 @@
 /* Words and options: what is wrong is said with what was meant, on standard error, with exit code 2. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <sys/stat.h>
 
 #include "cli/cli_support.h"
 
@@ -110,4 +111,14 @@ Test(cli_usage, a_reader_that_leaves_kills_nothing)
     /* Depending on who is first the text fits into the pipe or the pipe is broken: a signal must end neither.
      */
     cr_expect(cli_has(cli.result.err, "code 0") || cli_has(cli.result.err, "code 1"), "%s", cli.result.err);
+}
+
+/* Looking into a FIFO would wait for a writer for ever. */
+Test(cli_usage, a_fifo_is_no_sweep_file)
+{
+    char fifo[128];
+    cr_assert(eq(int, mkfifo(ts_join(fifo, sizeof fifo, cli.folder, "f.yaml"), 0600), 0));
+    cr_expect(eq(int, cli_run(&cli, "run", fifo, NULL, NULL, NULL, NULL), 2), "%s", cli.result.err);
+    cr_expect(eq(int, cli_run(&cli, "plan", fifo, NULL, NULL, NULL, NULL), 2), "%s", cli.result.err);
+    cr_expect(eq(int, cli_run(&cli, "show", fifo, NULL, NULL, NULL, NULL), 2), "%s", cli.result.err);
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -105,6 +107,102 @@ Test(journal, fresh_renames_and_never_overwrites)
         snprintf(old, sizeof old, "%s/s.old-%d.db", sweep.folder, i);
         cr_assert_eq(access(old, R_OK), 0, "%s", old);
     }
+    ts_sweep_fini(&sweep);
+}
+
+/* A path given by mistake may name the data. */
+Test(journal, fresh_sets_only_journals_aside)
+{
+    char folder[64], path[128], old[128];
+    cr_assert(ts_temporary(folder, sizeof folder));
+    ts_join(path, sizeof path, folder, "x.db");
+    ts_join(old, sizeof old, folder, "x.old-1.db");
+    for (int kind = 0; kind < 2; kind++) {
+        if (kind == 0)
+            cr_assert(ts_write_file(path, "time,value\n1,2\n", 15));
+        else
+            execute(path, "CREATE TABLE mine(a)");
+        struct fm_journal *journal = NULL;
+        struct fm_error err = {0};
+        cr_assert_eq(fm_journal_open(&journal, path, true, NULL, &err), FM_EFILE);
+        cr_assert(strstr(err.text, "not a journal"), "%s", err.text);
+        cr_assert_neq(access(old, F_OK), 0);
+        cr_assert_eq(unlink(path), 0);
+    }
+    ts_remove_tree(folder);
+}
+
+/* A log that stayed behind when the journal was renamed would be taken for the new journal's. */
+Test(journal, fresh_after_a_kill_leaves_no_log_to_confuse)
+{
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, yaml);
+    run_once(&sweep);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct fm_journal *journal = NULL;
+        struct fm_error err = {0};
+        bool done = !fm_journal_open(&journal, sweep.journal, false, NULL, &err) &&
+                    !fm_journal_mark(journal, true, 4711, &err) && !fm_journal_commit(journal, true, &err);
+        _exit(done ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+    char log[160];
+    snprintf(log, sizeof log, "%s-wal", sweep.journal);
+    struct stat st;
+    cr_assert(stat(log, &st) == 0 && st.st_size > 0, "the child left its last write in the log");
+
+    struct fm_journal *journal = NULL;
+    struct fm_error err = {0};
+    cr_assert_eq(fm_journal_open(&journal, sweep.journal, true, NULL, &err), 0, "%s", err.text);
+    cr_assert_eq(fm_journal_close(journal, &err), 0, "%s", err.text);
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM sweep"), 0);
+    snprintf(log, sizeof log, "%s/s.old-1.db-wal", sweep.folder);
+    cr_assert(stat(log, &st) != 0 || st.st_size == 0);
+    free(sweep.journal);
+    snprintf(log, sizeof log, "%s/s.old-1.db", sweep.folder);
+    sweep.journal = strdup(log);
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT space_hash FROM sweep"), 4711);
+    ts_sweep_fini(&sweep);
+}
+
+Test(journal, a_link_leads_to_the_same_lock)
+{
+    char folder[64], path[128], link[128];
+    cr_assert(ts_temporary(folder, sizeof folder));
+    ts_join(path, sizeof path, folder, "x.db");
+    ts_join(link, sizeof link, folder, "link.db");
+    struct fm_journal *journal = NULL;
+    struct fm_error err = {0}, other;
+    cr_assert_eq(fm_journal_open(&journal, path, false, NULL, &err), 0, "%s", err.text);
+    cr_assert_eq(symlink("x.db", link), 0);
+    cr_assert_eq(open_code(link, &other), FM_EBUSY, "%s", other.text);
+    cr_assert_eq(fm_journal_close(journal, &err), 0, "%s", err.text);
+    ts_remove_tree(folder);
+}
+
+Test(journal, the_end_of_an_old_attempt_leaves_the_checkpoint_of_the_new_one)
+{
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, yaml);
+    run_once(&sweep);
+    struct fm_journal *journal = NULL;
+    struct fm_error err = {0};
+    cr_assert_eq(fm_journal_open(&journal, sweep.journal, false, NULL, &err), 0, "%s", err.text);
+    struct fm_fence old = {.trial = 1, .attempt = 1}, now = old;
+    struct fm_run_result result = {.status = FM_RUN_FAILED};
+    cr_assert_eq(fm_journal_run_start(journal, 1, 0, 0, "scripted", 1, false, &now.attempt, &err), 0);
+    cr_assert_eq(now.attempt, 2);
+    cr_assert_eq(fm_journal_save(journal, &now, 0, "x", 1, &err), 0);
+    cr_assert_eq(fm_journal_run_end(journal, &old, &result, 2, 1, 0, 0, &err), 0, "%s", err.text);
+    struct fm_recorded recorded;
+    cr_assert_eq(fm_journal_run(journal, 1, 0, 0, &recorded, &err), 0);
+    cr_assert_eq(recorded.status, FM_RUN_RUNNING);
+    cr_assert(recorded.has_checkpoint);
+    cr_assert_eq(fm_journal_close(journal, &err), 0, "%s", err.text);
     ts_sweep_fini(&sweep);
 }
 
