@@ -10,6 +10,7 @@
 #include "engine/reference/reference.h"
 #include "support/allocation.h"
 #include "support/bench.h"
+#include "support/random_net.h"
 #include "support/tolerance.h"
 
 #define N        37
@@ -97,6 +98,44 @@ Test(engine_lanes, steps_one_by_one_give_the_same_bits)
 {
     check_cuts(&fm_backend_reference);
     check_cuts(&fm_backend_reference64);
+}
+
+/* Six steps at once, and one by one with evaluations and snapshots between them, over random networks. */
+Test(engine_lanes, evaluations_between_steps_change_no_bit)
+{
+    int ran = 0;
+    for (uint64_t seed = 300; ran < 60; seed++) {
+        struct ts_random_net net;
+        struct ts_bench bench;
+        cr_assert(ts_random_net_init(&net, seed, false));
+        if (ts_bench_open(&bench, &net.examples, net.yaml.data, &fm_backend_reference, 1)) {
+            struct fm_lane *lane[2];
+            unsigned char *blob[2];
+            for (int i = 0; i < 2; i++) {
+                const struct fm_request evaluate = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
+                const struct fm_request keep = {.kind = FM_SNAPSHOT, .slot = FM_SLOT_CLEAN};
+                struct fm_report report;
+                lane[i] = ts_bench_lane(&bench, 0, (int64_t)seed, net.weighted ? net.class_weights : NULL);
+                cr_assert_not_null(lane[i]);
+                for (int64_t s = 0; s < 6; s += i ? 1 : 6) {
+                    cr_assert(ts_bench_train(&bench, lane[i], s, i ? 1 : 6, &report));
+                    cr_assert(ts_bench_do(&bench, lane[i], &evaluate, &report) && report.status == 0);
+                    cr_assert(ts_bench_do(&bench, lane[i], &keep, &report) && report.status == 0);
+                }
+                blob[i] = malloc((size_t)bench.backend->state_size(lane[i]));
+                cr_assert(bench.backend->state_read(lane[i], blob[i], &bench.error) == 0);
+            }
+            cr_assert(memcmp(blob[0], blob[1], (size_t)bench.backend->state_size(lane[0])) == 0, "%s",
+                      net.yaml.data);
+            for (int i = 0; i < 2; i++) {
+                bench.backend->lane_close(lane[i]);
+                free(blob[i]);
+            }
+            ran++;
+        }
+        ts_bench_close(&bench);
+        ts_random_net_fini(&net);
+    }
 }
 
 /* Three runs side by side, in requests of different sizes, on one, two and three lanes. */
