@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { NOTED_FILES = 4 };
+
 struct fm_cell fm_cell_at(const struct fm_csv *csv, int field)
 {
     return (struct fm_cell){csv->text[field], csv->size[field]};
@@ -101,8 +103,15 @@ int fm_cell_place(const struct fm_csv *csv, int rc, struct fm_error *err)
     return fm_fail_at(err, rc, csv->path, csv->line, 0, "%s", bare.text);
 }
 
-void fm_csv_notes(const struct fm_csv *csv, struct fm_notes *notes)
+void fm_csv_notes(const struct fm_csv *csv, int64_t file, struct fm_notes *notes)
 {
+    bool guessed = !csv->has_header && csv->header_guessed;
+    if (csv->extra_fields == 0 && csv->blank_lines == 0 && !guessed) return;
+    if (file >= NOTED_FILES) {
+        fm_note(notes, FM_NOTE,
+                "further files with blank lines, empty extra fields or no header are not listed");
+        return;
+    }
     if (csv->extra_fields > 0) {
         fm_note(notes, FM_NOTE,
                 "%s: %" PRId64 " row%s one empty field more than the header (the first is line %" PRId64
@@ -116,7 +125,7 @@ void fm_csv_notes(const struct fm_csv *csv, struct fm_notes *notes)
                 csv->path, csv->blank_lines, csv->blank_lines == 1 ? "" : "s", csv->first_blank_line,
                 csv->blank_lines == 1 ? "is" : "are");
     }
-    if (!csv->has_header) {
+    if (guessed) {
         fm_note(notes, FM_NOTE,
                 "%s has no header (its first line holds numbers only): its columns are called 0 to %zu",
                 csv->path, csv->columns - 1);

@@ -37,8 +37,9 @@ bool fm_keep_fits(const struct fm_keep *keep, const struct fm_csv *csv, struct f
 
 /* Gives an error that names no file the place of the current row. */
 int fm_cell_place(const struct fm_csv *csv, int rc, struct fm_error *err);
-/* Notes what the dialect let pass: empty extra fields, blank lines. */
-void fm_csv_notes(const struct fm_csv *csv, struct fm_notes *notes);
+/* Notes what the dialect let pass: empty extra fields, blank lines, no header; of the first few files only.
+ */
+void fm_csv_notes(const struct fm_csv *csv, int64_t file, struct fm_notes *notes);
 /* The file ended: checks it, and adds its stamp to the data set. */
 int fm_csv_stamp(struct fm_csv *csv, struct fm_dataset *data, struct fm_error *err);
 

@@ -350,6 +350,7 @@ static int read_header(struct fm_csv *csv, const struct fm_data_config *config, 
     csv->columns = csv->count;
     csv->has_header =
         config->header == FM_HEADER_YES || (config->header == FM_HEADER_AUTO && fm_csv_is_header(csv));
+    csv->header_guessed = config->header == FM_HEADER_AUTO;
     csv->pushed_back = !csv->has_header;
     rc = take_names(csv, err);
     if (rc == 0) rc = index_names(csv, err);

@@ -25,7 +25,7 @@ struct fm_csv {
     const char *path; /* for messages; belongs to the caller */
     int fd;
     char delimiter, decimal;
-    bool has_header;
+    bool has_header, header_guessed;
     size_t columns;            /* fields of a row */
     char **names;              /* [columns], "" = unnamed; without a header "0", "1", ... */
     struct fm_names index;     /* the distinct names */

@@ -234,7 +234,7 @@ static int read_file(struct series *s, struct fm_dataset *data, const struct fm_
     }
     if (rc == 0) rc = end_record(s, err);
     if (rc == 0) rc = fm_csv_stamp(&s->csv, data, err);
-    if (rc == 0) fm_csv_notes(&s->csv, notes);
+    if (rc == 0) fm_csv_notes(&s->csv, data->nfiles - 1, notes);
     fm_columns_fini(&s->columns);
     fm_csv_close(&s->csv);
     return rc;

@@ -227,7 +227,7 @@ static int read_file(struct sequences *s, const struct fm_data_file *file,
     if (rc == 0 && s->csv.rows == 0)
         rc = fm_fail_at(err, FM_EFILE, file->path, 0, 0, "has a header and no rows");
     if (rc == 0) rc = fm_csv_stamp(&s->csv, s->build.data, err);
-    if (rc == 0) fm_csv_notes(&s->csv, s->build.notes);
+    if (rc == 0) fm_csv_notes(&s->csv, s->build.data->nfiles - 1, s->build.notes);
     fm_columns_fini(&s->columns);
     fm_csv_close(&s->csv);
     return rc;
