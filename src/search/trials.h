@@ -41,4 +41,10 @@ int fm_search_next(struct fm_search *search, struct fm_trial *trial, struct fm_e
 /* Says that the trial given last cannot run (its network does not fit): random draws then do not count it. */
 void fm_search_reject(struct fm_search *search);
 
+/* The smallest and the largest value (1 to 2^31 - 1) that a scalar of the file may take in any trial of this
+ * sweep: its own, or those of the parameter that it names, in `parameters` and in `trials`. `path` is for
+ * messages. Makes nodes in the sweep's document. */
+int fm_search_bounds(struct fm_sweep *sweep, const struct fm_node *node, const char *path, int64_t *least,
+                     int64_t *most, struct fm_error *err);
+
 #endif

@@ -5,8 +5,8 @@
  * second one is told so (FM_EBUSY). Readers open read-only (report/), and never checkpoint.
  *  2. Every write is idempotent (primary key + upsert) and is fenced by (run, attempt): rows of an earlier
  * attempt are gone when an attempt starts over, and an update that names an old attempt changes nothing.
- *  3. Writes are grouped: a transaction is committed at most 200 ms after its first write, at the end, and
- * before anything irreversible; a full sync every 5 s and at the end. A killed process loses at most the open
+ *  3. Writes are grouped: a transaction is committed by the first turn of the event loop (at most 100 ms
+ * apart while devices compute) 200 ms after its first write, and at the end; a full sync every 5 s and at the end. A killed process loses at most the open
  * group, which is run again with the same bits.
  *  4. A run's epochs beyond its checkpoint are removed when it resumes.
  *  5. user_version is the schema's number; older schemas are migrated inside one transaction, newer ones
@@ -48,8 +48,8 @@ int fm_journal_close(struct fm_journal *journal, struct fm_error *err);
 /* Compares fingerprint and data (stamps first, hash if they differ) with what is on record. */
 int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, enum fm_journal_state *state,
                        char *why, size_t why_size, struct fm_error *err);
-/* True when every listed run is over, the space is the same and nothing is left to do: a run answers at once.
- */
+/* True when nothing was left to do, and neither the part of the file that may change (space_hash) nor the data
+ * did: a run answers at once. */
 int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p, bool *finished,
                         struct fm_error *err);
 
@@ -97,20 +97,23 @@ int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
 /* Whether no run of the trial is left to do. */
 int fm_journal_trial_over(struct fm_journal *journal, int64_t trial, bool *over, struct fm_error *err);
 
-/* Pooled out-of-fold measures of a trial whose runs are all completed; then drops the scores and weights that
- * `keep` does not ask for (those of trials that are not among the best). */
 /* The next trial (number > after) whose runs are all completed but whose pooled measures are not on record, 0
  * = none: a process was killed between the two. */
 int fm_journal_unpooled(struct fm_journal *journal, int64_t after, int64_t *trial, struct fm_error *err);
+/* Pooled out-of-fold measures of a trial whose runs are all completed; then drops the scores and weights that
+ * `keep` does not ask for (those of trials that are not among the best). Those of a failed trial go too. */
 int fm_journal_trial_end(struct fm_journal *journal, const struct fm_prepared *p,
                          const struct fm_planned *trial, struct fm_error *err);
+/* Applies `keep` to what is on record, because keep or the list of trials may have changed; what was dropped
+ * before does not come back, and a note says so. */
+int fm_journal_keep(struct fm_journal *journal, struct fm_prepared *p, struct fm_error *err);
 int fm_journal_transfers(struct fm_journal *journal, const char *device, const struct fm_transfers *transfers,
                          struct fm_error *err);
 
 /* Commits when the group is 200 ms old (or `now` is set). Call it from the event loop. */
 int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err);
 
-/* Bytes on the way home: a finished sweep. Marks the sweep finished (or not). */
+/* Says whether all that is listed is over, for the space (struct fm_prepared) it was true of. */
 int fm_journal_mark(struct fm_journal *journal, bool finished, uint64_t space_hash, struct fm_error *err);
 
 #endif

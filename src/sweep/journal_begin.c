@@ -70,7 +70,8 @@ static int write_sweep(struct fm_journal *journal, const struct fm_prepared *p, 
             "ON CONFLICT(id) DO UPDATE SET name=?1, description=?2, tags=?3, file=?4, space_hash=?8, "
             "finished=0, "
             "metric=?9, "
-            "maximize=?10, device=?15, numbers=?16, keep_trials=?18, keep_predictions=?19, keep_weights=?20, "
+            "maximize=?10, target=?11, classes=?12, device=?15, numbers=?16, keep_trials=?18, "
+            "keep_predictions=?19, keep_weights=?20, "
             "updated=?21, clean=0",
             err, "ttttitiitittiitttiiid", sweep->name, sweep->description, tags, sweep->path,
             (int64_t)p->fingerprint, p->fingerprint_text, (int64_t)p->data_hash, (int64_t)p->space_hash,
@@ -228,7 +229,7 @@ static int write_trial(struct fm_journal *journal, const struct fm_prepared *p, 
         "length, network, "
         "param_count) VALUES(?1,?2,?3,?4,1,?5,?6,?7,?8,?9,?10,?11,?12) "
         "ON CONFLICT(trial) DO UPDATE SET params=?3, origin=?4, listed=1, place=?5, valid=?6, "
-        "reason_code=?7, reason=?8",
+        "reason_code=?7, reason=?8, network=?11, param_count=?12",
         err, "itttiittiiti", planned->number, planned->trial.key, params, origins[planned->trial.origin],
         place, (int64_t)valid, valid ? NULL : planned->reason_code, valid ? NULL : planned->reason,
         (int64_t)p->splits[planned->split].seed, p->views[planned->view].length, valid ? network : NULL,

@@ -85,8 +85,9 @@ int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, 
     uint64_t data_hash = 0;
     int rc = compare_file(journal, p, state, &data_hash, why, why_size, err);
     if (rc || *state != FM_JOURNAL_SAME) return rc;
-    int64_t longest = 0;
+    int64_t longest = 0, examples = 0;
     rc = fm_sql_integer(&journal->sql, "SELECT length FROM view WHERE longest = 1", 0, &longest, err, "");
+    if (!rc) rc = fm_sql_integer(&journal->sql, "SELECT examples FROM sweep", 0, &examples, err, "");
     if (!rc && p->longest_length && longest && longest != p->longest_length) {
         *state = FM_JOURNAL_CHANGED;
         snprintf(why, why_size,
@@ -96,6 +97,12 @@ int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, 
         *state = FM_JOURNAL_CHANGED;
         snprintf(why, why_size,
                  "the data are not the same: their content changed since the journal was begun");
+    } else if (!rc && p->has_data && examples != p->examples.count) {
+        /* An example has a label for every length: a shorter window may lose some. */
+        *state = FM_JOURNAL_CHANGED;
+        snprintf(why, why_size,
+                 "there were %lld examples and are %lld now, because the window lengths changed",
+                 (long long)examples, (long long)p->examples.count);
     }
     return rc;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "sweep/journal_private.h"
 
@@ -161,7 +162,9 @@ static bool better(const struct score_row *a, const struct score_row *b, bool ma
     return maximize ? x > y : x < y;
 }
 
-/* Reads the trials that are kept so far and `trial`, with the sum of the metric over their runs. */
+/* Reads the trials that are kept so far and `trial`, with the sum of the metric over their runs. It happens
+ * at the end of every trial, so it must not look at all others: CROSS JOIN and the index on `kept` see to
+ * that. */
 static int read_rows(struct fm_journal *journal, struct fm_monitor metric, int64_t trial,
                      struct score_row **rows, size_t *count, struct fm_error *err)
 {
@@ -170,9 +173,9 @@ static int read_rows(struct fm_journal *journal, struct fm_monitor metric, int64
     int column = column_of(metric);
     int rc = fm_sql_query(&journal->sql, &row,
                           "SELECT r.trial, r.status, " FM_METRIC_NAMES
-                          " FROM run r JOIN (SELECT trial AS number FROM trial "
-                          "WHERE listed AND valid AND (kept OR trial = ?)) ON number = r.trial "
-                          "ORDER BY r.trial, r.repeat, r.fold",
+                          " FROM (SELECT trial AS number FROM trial WHERE kept AND listed AND valid "
+                          "UNION SELECT trial FROM trial WHERE trial = ? AND listed AND valid) "
+                          "CROSS JOIN run r ON r.trial = number ORDER BY r.trial, r.repeat, r.fold",
                           err, "i", trial);
     while (!rc && (rc = fm_sql_step(&journal->sql, row, err)) > 0) {
         rc = 0;
@@ -205,8 +208,8 @@ static int drop(struct fm_journal *journal, int64_t trial, bool scores, bool wei
     return rc;
 }
 
-/* Keeps the best trials' scores and weights: `trial` is compared with those kept so far. A trial that is not
- * among the best now never will be, because later ones only push it down. */
+/* Keeps the best trials' scores and weights: `trial` (0 = none) is compared with those kept so far. A trial
+ * that is not among the best now never will be, because later ones only push it down. */
 static int keep_best(struct fm_journal *journal, const struct fm_prepared *p, int64_t trial,
                      struct fm_error *err)
 {
@@ -250,6 +253,26 @@ int fm_journal_trial_end(struct fm_journal *journal, const struct fm_prepared *p
     if (completed < runs) return drop(journal, trial->number, true, true, err);
     rc = pool_trial(journal, p, trial, err);
     return rc ? rc : keep_best(journal, p, trial->number, err);
+}
+
+int fm_journal_keep(struct fm_journal *journal, struct fm_prepared *p, struct fm_error *err)
+{
+    int64_t kept = 0, completed = 0, wanted = p->sweep->keep.trials;
+    int rc = fm_journal_group(journal, err);
+    if (!rc) rc = keep_best(journal, p, 0, err);
+    if (!rc)
+        rc = fm_sql_integer(&journal->sql, "SELECT count(*) FROM trial WHERE kept AND listed AND valid", 0,
+                            &kept, err, "");
+    if (!rc)
+        rc = fm_sql_integer(&journal->sql,
+                            "SELECT count(*) FROM trial WHERE listed AND valid AND pooled_n IS NOT NULL", 0,
+                            &completed, err, "");
+    if (!rc && kept < completed && kept < wanted)
+        fm_note(&p->notes, FM_NOTE,
+                "predictions and weights are kept of %lld %s only: those of others were dropped when "
+                "keep.trials was smaller or other trials were listed",
+                (long long)kept, kept == 1 ? "trial" : "trials");
+    return rc;
 }
 
 int fm_journal_unpooled(struct fm_journal *journal, int64_t after, int64_t *trial, struct fm_error *err)

@@ -46,8 +46,8 @@ struct fm_prepared {
     bool has_data;
     int64_t longest_length; /* over the whole space: decides examples and folds; 0 = arrays cut beforehand */
     int64_t shortest_length;
-    uint64_t space_hash;          /* of everything that decides which trials there are */
-    uint64_t fingerprint;         /* of everything else in the file that results depend on */
+    uint64_t space_hash;          /* of what may change: which trials there are, what is kept, names */
+    uint64_t fingerprint;         /* of everything else in the file: results depend on it */
     char *fingerprint_text;       /* the same as JSON, to explain what changed */
     uint64_t data_hash;           /* of series and folds; 0 before the data are read */
     struct fm_file_stamp *stamps; /* data files and, last, the fold file if there is one; paths borrowed */
@@ -55,7 +55,7 @@ struct fm_prepared {
 };
 
 /* The part that needs no data: hashes of the file, the longest window. */
-int fm_prepare_file(struct fm_prepared *p, const struct fm_sweep *sweep, struct fm_error *err);
+int fm_prepare_file(struct fm_prepared *p, struct fm_sweep *sweep, struct fm_error *err);
 
 /* The files that decide the results, in the order of the stamps, without reading them. The caller frees each
  * and the list. */

@@ -244,12 +244,13 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
             (long long)(cost >> 20), (long long)(s->memory >> 20));
         return fail_run(s, lane, "oom", text, err);
     }
-    rc = make_weights(s, lane, fold, err);
-    if (rc) return rc;
     struct fm_run_spec spec;
-    fill_spec(s, lane, run->fold, &spec);
     struct fm_error own = {0};
-    rc = begin_run(s, lane, &spec, resume, plan, &own);
+    rc = make_weights(s, lane, fold, &own);
+    if (!rc) {
+        fill_spec(s, lane, run->fold, &spec);
+        rc = begin_run(s, lane, &spec, resume, plan, &own);
+    }
     if (!rc) return 0;
     if (rc > 0) {
         rc = record_end(s, lane, fm_run_result(lane->run), err);

@@ -197,14 +197,15 @@ static int schedule_init(struct fm_schedule *s, struct fm_prepared *p,
     fm_prepared_resident(p, &s->resident);
     int rc = list_runs(s, err);
     if (!rc) rc = pool_left_over(s, err);
+    if (!rc) rc = fm_journal_keep(s->journal, p, err);
     if (!rc && s->nwaiting) rc = s->backend->load(s->device, &s->resident, &s->dataset, err);
     return rc;
 }
 
 static void schedule_fini(struct fm_schedule *s)
 {
-    for (int64_t i = 0; i < s->nlanes; i++)
-        if (s->lanes && s->lanes[i].run) fm_schedule_close(s, &s->lanes[i]);
+    /* A lane whose run could not even be made may hold memory too. */
+    for (int64_t i = 0; s->lanes && i < s->nlanes; i++) fm_schedule_close(s, &s->lanes[i]);
     if (s->dataset >= 0) s->backend->unload(s->device, s->dataset);
     fm_free(s->waiting);
     fm_free(s->views);

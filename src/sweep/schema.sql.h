@@ -46,6 +46,7 @@
     " parent INTEGER, listed INTEGER NOT NULL, place INTEGER NOT NULL, valid INTEGER NOT NULL, reason_code TEXT, " \
     " reason TEXT, seed INTEGER NOT NULL, length INTEGER NOT NULL, network TEXT, param_count INTEGER NOT NULL DEFAULT 0, " \
     " kept INTEGER NOT NULL DEFAULT 0, pooled_n INTEGER, confusion TEXT, " FM_METRIC_COLUMNS ") STRICT;" \
+    "CREATE INDEX trial_kept ON trial(kept) WHERE kept;" \
     "CREATE TABLE run(trial INTEGER NOT NULL, repeat INTEGER NOT NULL, fold INTEGER NOT NULL, " \
     " status TEXT NOT NULL DEFAULT 'pending', attempt INTEGER NOT NULL DEFAULT 0, worker TEXT, lease REAL, numbers TEXT, " \
     " plan_hash INTEGER, reason_code TEXT, reason TEXT, epochs INTEGER, scored_epoch INTEGER, best_epoch INTEGER, " \
@@ -63,7 +64,8 @@
     "CREATE TABLE event(trial INTEGER NOT NULL, repeat INTEGER NOT NULL, fold INTEGER NOT NULL, number INTEGER NOT NULL, " \
     " attempt INTEGER NOT NULL, kind TEXT NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL, count INTEGER NOT NULL, " \
     " last_loss REAL, last_norm REAL, text TEXT NOT NULL, PRIMARY KEY(trial, repeat, fold, number)) STRICT, WITHOUT ROWID;" \
-    /* Why something was not run or not kept: kind prune, keep, drop. */ \
+    /* Why something was not run or not kept: kind prune, keep, drop. Empty until early_terminate is there: \
+     * what is kept follows from keep_trials and the scores. */ \
     "CREATE TABLE decision(number INTEGER PRIMARY KEY, time REAL NOT NULL, trial INTEGER, kind TEXT NOT NULL, " \
     " text TEXT NOT NULL) STRICT;" \
     /* Out-of-fold scores, float32 little-endian [n][width] in the order of the fold's validation set; several chunks. */ \

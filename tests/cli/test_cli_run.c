@@ -309,3 +309,17 @@ Test(cli_run, goes_on_where_it_stopped)
     cr_expect(eq(str, strstr(cli.result.out, "\"trials\":"), resumed));
     free(resumed);
 }
+
+/* What changes no result may change in a finished sweep, and is obeyed though nothing is left to run. */
+Test(cli_run, names_and_keep_may_change_after_the_end)
+{
+    cr_assert(eq(int, cli_run(&cli, "run", cli.file, "-q", "--set", "keep.trials=2", NULL), 0), "%s",
+              cli.result.err);
+    cr_assert(cli_has(cli.result.out, "weights of 2 trials are kept"), "%s", cli.result.out);
+    cr_assert(eq(int, cli_run(&cli, "run", cli.file, "-q", "--set", "name=other", NULL), 0));
+    cr_expect(cli_has(cli.result.out, "other: 2 trials"), "%s", cli.result.out);
+    cr_expect(cli_has(cli.result.out, "weights of 1 trial are kept"), "%s", cli.result.out);
+    cr_assert(eq(int, cli_run(&cli, "run", cli.file, "--set", "keep.trials=2", NULL, NULL), 0));
+    cr_expect(cli_has(cli.result.err, "kept of 1 trial only"), "what was dropped is said: %s",
+              cli.result.err);
+}

@@ -390,3 +390,57 @@ Test(trials, window_length_and_seed_are_checked_at_their_values)
     cr_expect(strstr(f.err.text, "a parameter cannot stand for a key"), "%s", f.err.text);
     found_fini(&f);
 }
+
+static int bounds(const char *window, const char *rest, int64_t *least, int64_t *most)
+{
+    struct ts_sections text = {.train = "{loss: mse}", .rest = rest};
+    struct fm_sweep sweep;
+    struct fm_error err = {0};
+    char data[256];
+    snprintf(data, sizeof data,
+             "{source: csv, path: x, features: [a], target: b, window: {length: %s, label: last}}", window);
+    text.data = data;
+    cr_assert_eq(ts_parse_sections(&sweep, &text, NULL, &err), 0, "%s", err.text);
+    int code = fm_search_bounds(&sweep, sweep.data.window.length, "data.window.length", least, most, &err);
+    fm_sweep_fini(&sweep);
+    return code;
+}
+
+/* The longest window of a sweep decides its examples, so it must be one that a trial can have, and no trial
+ * may have a longer one. */
+Test(trials, bounds_are_values_that_trials_can_take)
+{
+    static const struct {
+        const char *window, *rest;
+        int64_t least, most;
+    } rows[] = {
+        {"12", "", 12, 12},
+        {"\"${w}\"", "method: grid\nparameters: {w: {values: [9, 30, 5.0]}}\n", 5, 30},
+        {"\"${w}\"", "method: grid\nparameters: {w: {distribution: q_uniform, min: 9, max: 20, q: 4}}\n", 9,
+         17},
+        {"\"${w}\"",
+         "method: random\nrun_cap: 3\nparameters: {w: {distribution: q_log_uniform, min: 2, max: 3, q: 1}}\n",
+         8, 20},
+        {"\"${a.b}\"",
+         "method: grid\nparameters: {a: {parameters: {b: {values: [5, 6]}}}}\ntrials: [{a: {b: 40}}, {a.b: "
+         "3}]\n",
+         3, 40},
+        {"\"${w}\"", "method: list\nparameters: {w: {values: [5, 60]}}\ntrials: [{w: 7}, {w: 8}]\n", 7, 8},
+        {"\"${w}\"", "method: list\ntrials: [{w: 7}, {w: 8}]\n", 7, 8},
+        {"\"${w}\"", "method: grid\nparameters: {w: {values: [5, \"${v}\"]}, v: {values: [2, 9]}}\n", 2, 9},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t least = 0, most = 0;
+        cr_expect_eq(bounds(rows[i].window, rows[i].rest, &least, &most), 0, "row %zu", i);
+        cr_expect_eq(least, rows[i].least, "row %zu: %lld", i, (long long)least);
+        cr_expect_eq(most, rows[i].most, "row %zu: %lld", i, (long long)most);
+    }
+    int64_t least, most;
+    cr_expect_eq(
+        bounds("\"${w}\"",
+               "method: random\nrun_cap: 2\nparameters: {w: {distribution: normal, mu: 9, sigma: 1}}\n",
+               &least, &most),
+        FM_EFILE);
+    cr_expect_eq(bounds("\"${w}\"", "method: grid\nparameters: {w: {values: [0, 3]}}\n", &least, &most),
+                 FM_EFILE);
+}

@@ -217,3 +217,59 @@ Test(scheduler, a_changed_file_is_explained_and_nothing_mixed)
     cr_assert_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE status = 'completed'"), 36);
     ts_sweep_fini(&sweep);
 }
+
+/* The same sweep with other values of `units`. */
+static void write_units(struct ts_sweep *sweep, const char *values)
+{
+    char text[sizeof yaml + 32];
+    const char *list = strstr(yaml, "[2, 3, 5]");
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(list - yaml), yaml, values, list + strlen("[2, 3, 5]"));
+    ts_sweep_write(sweep, text);
+}
+
+/* `keep` counts the trials of the present file, also when some were away while others ended. */
+Test(scheduler, trials_that_come_back_are_kept_only_if_they_are_among_the_best)
+{
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, yaml);
+    run_to_end(&sweep, 2, &(struct fm_scripted_options){.order = 1});
+    static const char *const lists[] = {"[3, 5, 7]", "[2, 5, 7]", "[2, 3, 7]", "[2, 3, 5, 7]"};
+    for (size_t i = 0; i < 4; i++) {
+        write_units(&sweep, lists[i]);
+        run_to_end(&sweep, 2, &(struct fm_scripted_options){.order = 2 + i});
+    }
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM trial WHERE kept AND listed"), 2);
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT count(DISTINCT trial) FROM score"), 2);
+    ts_sweep_fini(&sweep);
+}
+
+static void write_windows(struct ts_sweep *sweep, const char *values)
+{
+    FILE *file = fopen(sweep->file, "w");
+    cr_assert(file);
+    fprintf(file,
+            "data: {source: csv, path: data.csv, record: rec, features: [x, z], target: y, window: {length: "
+            "\"${w}\", align: end, label: first, horizon: 10}}\n"
+            "cv: {split: kfold, folds: 2}\n"
+            "model: [flatten, {dense: {units: 2, activation: softmax}}]\n"
+            "train: {loss: categorical_crossentropy, epochs: 1}\n"
+            "method: grid\nparameters: {w: {values: %s}}\n",
+            values);
+    cr_assert_eq(fclose(file), 0);
+}
+
+/* Windows of 3 have their label later than those of 5: some examples would be gone, and all folds others. */
+Test(scheduler, a_length_that_changes_the_examples_is_refused)
+{
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, "");
+    write_windows(&sweep, "[5]");
+    run_to_end(&sweep, 1, &(struct fm_scripted_options){.order = 1});
+    write_windows(&sweep, "[5, 3]");
+    struct ts_sweep_options options = {.backend = &fm_backend_scripted, .lanes = 1};
+    struct fm_error err = {0};
+    fm_scripted_configure(&(struct fm_scripted_options){.order = 1});
+    cr_assert_eq(ts_sweep_run(&sweep, &options, &err), FM_EFILE);
+    cr_assert(strstr(err.text, "there were 30 examples and are 24 now"), "%s", err.text);
+    ts_sweep_fini(&sweep);
+}
