@@ -103,7 +103,7 @@ static void read_sweep(struct fm_board_store *store, struct fm_reader *reader)
         read_classes(store, fm_reader_text(reader, 8));
         board->stops_early = has_early_stopping(fm_reader_text(reader, 9));
         board->measure = fm_measure_find(board->metric);
-        if (board->measure < 0)
+        if (board->measure < 0 && !store->pool.failed)
             fm_fail(&reader->error, FM_EFILE,
                     "%s ranks by '%s', which this Foldmill does not know: update Foldmill", reader->path,
                     board->metric);

@@ -66,7 +66,11 @@ static bool params_read(struct params *params, const struct fm_board *board)
     int64_t n = board->ntrials;
     params->of = fm_calloc((size_t)n, sizeof(json_t *));
     if (!params->of) return false;
-    for (int64_t i = 0; i < n; i++) params->of[i] = json_loads(board->trials[i].params, 0, NULL);
+    for (int64_t i = 0; i < n; i++) {
+        json_error_t error;
+        params->of[i] = json_loads(board->trials[i].params, 0, &error);
+        if (!params->of[i] && json_error_code(&error) == json_error_out_of_memory) return false;
+    }
     size_t names = n ? json_object_size(params->of[0]) : 0;
     params->varying = fm_malloc(names, sizeof *params->varying);
     if (!params->varying) return false;

@@ -104,7 +104,9 @@ void fm_json_value(struct fm_json *j, const char *key, const json_t *value)
 
 void fm_json_stored(struct fm_json *j, const char *key, const char *json)
 {
-    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    json_error_t error;
+    json_t *value = json_loads(json, JSON_DECODE_ANY, &error);
+    if (!value && json_error_code(&error) == json_error_out_of_memory) j->text->failed = true;
     fm_json_value(j, key, value);
     json_decref(value);
 }
