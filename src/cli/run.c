@@ -16,17 +16,20 @@ static const struct fm_option options[] = {
 };
 
 /* Results are printed whenever there are some: also when every trial failed, or when it was stopped on the
- * way. Gives 0, or the exit code of what was told. */
-static int print_results(struct foldmill *sweep, const struct fm_arguments *a)
+ * way. Gives 0, or the exit code of what was told. `must`: that there are none is an error. */
+static int print_results(struct foldmill *sweep, const struct fm_arguments *a, bool must)
 {
     struct fm_error err = {0};
     struct fm_board *board = NULL;
     char *text = NULL;
     struct fm_look look = fm_terminal_look(a);
-    int rc = fm_board_read(sweep, &board, &err);
+    int rc = fm_board_read(sweep, &board, &err), code = 0;
     if (!rc)
         rc = a->json ? fm_board_json(board, 0, &text, &err) : fm_board_text(board, 0, &look, &text, &err);
-    int code = rc ? fm_complain(&err) : fm_output_text(text);
+    if (!rc)
+        code = fm_output_text(text);
+    else if (must)
+        code = fm_complain(&err);
     fm_text_release(text);
     fm_board_free(board);
     return code;
@@ -36,15 +39,15 @@ static int finish(struct foldmill *sweep, const struct fm_arguments *a, int rc, 
                   struct fm_error *err)
 {
     if (rc == FM_EINTERRUPTED) {
-        /* Stopped before anything was written down: there is nothing to print, and nothing is wrong. */
-        if (*summary && print_results(sweep, a)) return 1;
+        /* Stopped before anything was written down there is nothing to print, and nothing is wrong. */
+        if (print_results(sweep, a, false)) return 1;
         if (!a->quiet)
             fprintf(stderr, "foldmill: stopped%s%s; the same command goes on from here\n",
                     *summary ? ": " : "", summary);
         return fm_signals_exit_code();
     }
     bool over = rc == 0 || rc == FM_EFAILED || rc == FM_ESHAPE;
-    int code = over ? print_results(sweep, a) : 0;
+    int code = over ? print_results(sweep, a, true) : 0;
     if (code) return code;
     if (rc) return fm_complain(err);
     if (!a->quiet) fprintf(stderr, "journal: %s\n", fm_journal_file(sweep));

@@ -49,7 +49,7 @@ static void add_cell(struct fm_table *table, const json_t *value)
     if (text.failed)
         table->failed = true;
     else
-        fm_table_cell(table, "%s", fm_show(text.data, text.size, shown, sizeof shown));
+        fm_table_cell(table, "%s", fm_show(text.data ? text.data : "", text.size, shown, sizeof shown));
     fm_text_fini(&text);
 }
 
@@ -156,7 +156,6 @@ static void add_table(struct fm_text *text, const struct fm_board *board, const 
     fm_table_cell(&table, "trial");
     for (size_t p = 0; p < params->count; p++) fm_table_cell(&table, "%s", params->varying[p]);
     fm_table_cell(&table, "%s", board->metric);
-    table.left[2 + params->count] = true;
     fm_table_cell(&table, "pooled");
     fm_table_cell(&table, "runs");
     fm_table_cell(&table, "epochs");
@@ -282,6 +281,7 @@ static void add_partial(struct fm_text *text, const struct fm_board *board)
 static void add_head(struct fm_text *text, const struct fm_board *board, const struct fm_look *look)
 {
     int64_t runs = 0, done = 0;
+    char name[160];
     for (int64_t i = 0; i < board->ntrials; i++) {
         runs += board->trials[i].nruns;
         for (int64_t r = 0; r < board->trials[i].nruns; r++)
@@ -289,8 +289,8 @@ static void add_head(struct fm_text *text, const struct fm_board *board, const s
     }
     fm_text_add(
         text, "%s%s%s: %" PRId64 " trial%s, %" PRId64 " of %" PRId64 " runs completed, %" PRId64 " examples",
-        fm_look_bold(look), board->name, fm_look_off(look), board->ntrials, board->ntrials == 1 ? "" : "s",
-        done, runs, board->examples);
+        fm_look_bold(look), fm_show(board->name, strlen(board->name), name, sizeof name), fm_look_off(look),
+        board->ntrials, board->ntrials == 1 ? "" : "s", done, runs, board->examples);
     if (*board->device) fm_text_add(text, ", on %s", board->device);
     fm_text_add(text, "\nRanked by %s (%s is better), mean %s deviation over folds.\n\n", board->metric,
                 board->maximize ? "more" : "less", fm_look_plus_minus(look));

@@ -24,8 +24,8 @@ static const char *human_bytes(int64_t bytes, char buffer[32])
 
 static const char *human_seconds(double seconds, char buffer[32])
 {
-    if (seconds < 1)
-        snprintf(buffer, 32, "under a second");
+    if (seconds < 1.5)
+        snprintf(buffer, 32, "a second");
     else if (seconds < 100)
         snprintf(buffer, 32, "%.0f seconds", seconds);
     else if (seconds < 6000)
@@ -49,8 +49,10 @@ static void add_head(struct fm_text *text, const struct fm_prepared *p, const st
 {
     const struct fm_split *split = &p->splits[0];
     int64_t invalid = 0;
+    char name[160];
     for (int64_t t = 0; t < p->ntrials; t++) invalid += p->trials[t].network < 0;
-    fm_text_add(text, "%s%s%s: %" PRId64 " trial%s", fm_look_bold(look), p->sweep->name, fm_look_off(look),
+    fm_text_add(text, "%s%s%s: %" PRId64 " trial%s", fm_look_bold(look),
+                fm_show(p->sweep->name, strlen(p->sweep->name), name, sizeof name), fm_look_off(look),
                 p->ntrials, p->ntrials == 1 ? "" : "s");
     if (invalid) fm_text_add(text, ", %" PRId64 " of them invalid", invalid);
     fm_text_add(text, "; %" PRId64 " fold%s", split->folds, split->folds == 1 ? "" : "s");
@@ -146,7 +148,7 @@ static void add_folds(struct fm_text *text, const struct fm_prepared *p, const s
     if (n > ROWS_SHOWN) fm_text_add(text, "  and %" PRId64 " more (plan --json has all)\n", n - ROWS_SHOWN);
     if (p->nsplits > 1)
         fm_text_add(text,
-                    "  These are the folds of cv.seed %" PRIu32 "; %" PRId64 " other seeds split anew.\n",
+                    "  These are the folds of cv.seed %" PRIu32 "; other seeds split anew (%" PRId64 ").\n",
                     split->seed, p->nsplits - 1);
 }
 

@@ -94,6 +94,11 @@ static int open_any(struct fm_reader *reader, struct fm_error *err)
 
 static int check(struct fm_reader *reader, struct fm_error *err)
 {
+    /* A run opens its journal before it reads the data. */
+    if (fm_reader_count(reader, "SELECT count(*) FROM sqlite_schema") == 0 && !reader->error.code)
+        return fm_fail(err, FM_EBUSY,
+                       "%s holds nothing yet: a run is about to begin, or was stopped before it did",
+                       reader->path);
     if (fm_reader_count(reader, "PRAGMA application_id") != FM_APPLICATION_ID && !reader->error.code)
         return fm_fail(err, FM_EFILE, "%s is an SQLite file but no journal of Foldmill", reader->path);
     int64_t version = fm_reader_count(reader, "PRAGMA user_version");
@@ -105,7 +110,9 @@ static int check(struct fm_reader *reader, struct fm_error *err)
         return fm_fail(err, FM_EFILE, "%s has the old schema %lld: `foldmill run` once brings it up to %d",
                        reader->path, (long long)version, FM_SCHEMA_VERSION);
     if (fm_reader_count(reader, "SELECT count(*) FROM sweep") != 1 && !reader->error.code)
-        return fm_fail(err, FM_EIO, "%s holds no sweep yet: it was stopped before it began", reader->path);
+        return fm_fail(err, FM_EBUSY,
+                       "%s holds no sweep yet: a run reads its data, or was stopped before it began",
+                       reader->path);
     return fm_reader_status(reader, err);
 }
 

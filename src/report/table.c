@@ -21,6 +21,9 @@ void fm_table_cell(struct fm_table *table, const char *format, ...)
     char *cell = n < 0 ? NULL : fm_malloc((size_t)n + 1, 1);
     if (cell) {
         vsnprintf(cell, (size_t)n + 1, format, args);
+        /* Names come from files: none of them may steer the terminal. */
+        for (char *c = cell; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
         fm_text_add_bytes(&table->cells, cell, (size_t)n + 1);
         table->count++;
     }

@@ -31,9 +31,9 @@ static void add_run_name(struct fm_table *table, const struct fm_board_trial *t,
 static void add_head(struct fm_text *text, const struct fm_board *board, const struct fm_board_trial *t,
                      const struct fm_look *look)
 {
-    char mean[FM_NUMBER_TEXT], std[FM_NUMBER_TEXT];
+    char mean[FM_NUMBER_TEXT], std[FM_NUMBER_TEXT], name[160];
     fm_text_add(text, "%sTrial %" PRId64 "%s of %s: %s", fm_look_bold(look), t->trial, fm_look_off(look),
-                board->name, fm_state_name(t->state));
+                fm_show(board->name, strlen(board->name), name, sizeof name), fm_state_name(t->state));
     if (t->rank) fm_text_add(text, ", rank %" PRId64, t->rank);
     if (!isnan(t->mean))
         fm_text_add(text, ", %s %s %s %s", board->metric, fm_table_number(t->mean, mean),

@@ -133,6 +133,29 @@ Test(cli_run, lanes_do_not_change_results)
               "--fresh keeps the old one");
 }
 
+/* --color > NO_COLOR > CLICOLOR_FORCE > the terminal (here none). */
+Test(cli_run, colour_follows_its_rule)
+{
+    static const struct {
+        const char *environment[3], *option;
+        bool colour;
+    } cases[] = {{{NULL}, NULL, false},
+                 {{"CLICOLOR_FORCE=1", NULL}, NULL, true},
+                 {{"CLICOLOR_FORCE=0", NULL}, NULL, false},
+                 {{"CLICOLOR_FORCE=1", "NO_COLOR=1", NULL}, NULL, false},
+                 {{"CLICOLOR_FORCE=1", "NO_COLOR=", NULL}, NULL, true},
+                 {{"NO_COLOR=1", NULL}, "--color=always", true},
+                 {{"CLICOLOR_FORCE=1", NULL}, "--color=never", false},
+                 {{"CLICOLOR_FORCE=1", NULL}, "--color=auto", true}};
+    cr_assert(eq(int, cli_run(&cli, "run", cli.file, "-q", NULL, NULL, NULL), 0));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const argv[] = {ts_program(), "show", cli.file, cases[i].option, NULL};
+        ts_result_fini(&cli.result);
+        cr_assert(ts_run(argv, cases[i].environment, 60, &cli.result));
+        cr_expect(eq(int, strchr(cli.result.out, '\033') != NULL, cases[i].colour), "case %zu", i);
+    }
+}
+
 Test(cli_run, changed_file_is_refused_and_explained)
 {
     cr_assert(eq(int, cli_run(&cli, "run", cli.file, "-q", NULL, NULL, NULL), 0));
