@@ -80,6 +80,7 @@ void fm_terminal_begin(void)
     }
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 static int cannot_write(int reason)

@@ -16,7 +16,8 @@ bool fm_terminal_utf8(void);
 struct fm_look fm_terminal_look(const struct fm_arguments *arguments);
 
 /* Opens /dev/null for descriptors 0 to 2 that were closed, so that no file of ours takes their place; writing
- * to a closed standard output still fails. Ignores SIGPIPE. */
+ * to a closed standard output still fails. Ignores SIGPIPE and SIGXFSZ: both come back as errors of the
+ * write, which are reported. */
 void fm_terminal_begin(void);
 
 /* Writes to standard output at once; gives 0, or 1 after a message when it cannot. */

@@ -232,6 +232,21 @@ Test(cli_run, exit_codes_when_nothing_is_valid_or_all_failed)
     cr_expect(cli_has(cli.result.out, "\"code\": \"nan\""));
 }
 
+/* A limit on the size of files stands for a full disk: the journal stays whole, and the same command goes on.
+ */
+Test(cli_run, full_disk_is_told_and_loses_nothing)
+{
+    char script[512];
+    snprintf(script, sizeof script, "ulimit -f 150; exec %s run \"$1\" --lanes=1 --set train.epochs=60",
+             ts_program());
+    const char *const argv[] = {"sh", "-c", script, "sh", cli.file, NULL};
+    cr_assert(ts_run(argv, NULL, 60, &cli.result));
+    cr_expect(eq(int, cli.result.exit_code, 1), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.err, "s.db"), "%s", cli.result.err);
+    cr_expect(eq(int, cli_run(&cli, "run", cli.file, "--set", "train.epochs=60", "-q", NULL), 0), "%s",
+              cli.result.err);
+}
+
 /* ---- signals: a sweep that takes long is stopped and goes on ---- */
 
 static pid_t start(const char *const *argv, const char *out)
