@@ -143,8 +143,8 @@ Test(cli_terminal, a_line_a_lane_and_a_total_then_nothing_is_left)
 
 Test(cli_terminal, finishes_clean)
 {
-    start(100, 24, "xterm", "200", NULL);
-    watch(30);
+    start(100, 24, "xterm", "40", NULL);
+    watch(100);
     expect_end(0);
     cr_expect(eq(int, ts_screen_count(&session.screen, "journal: "), 1), "%s", text());
 }
@@ -191,8 +191,8 @@ Test(cli_terminal, twice_stops_at_once_and_leaves_the_terminal_usable)
 
 Test(cli_terminal, quiet_and_dumb_terminals_get_no_escapes)
 {
-    start(80, 24, "dumb", "200", NULL);
-    watch(30);
+    start(80, 24, "dumb", "40", NULL);
+    watch(100);
     expect_end(0);
     cr_expect(eq(int, ts_screen_count(&session.screen, "\033"), 0));
     cr_expect(eq(int, session.most_lanes, 0));
@@ -200,8 +200,8 @@ Test(cli_terminal, quiet_and_dumb_terminals_get_no_escapes)
 
 Test(cli_terminal, quiet_says_nothing)
 {
-    start(80, 24, "xterm", "200", "--quiet");
-    watch(30);
+    start(80, 24, "xterm", "20", "--quiet");
+    watch(100);
     expect_end(0);
     cr_expect(eq(int, session.redraws, 0), "%s", text());
 }
