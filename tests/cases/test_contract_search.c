@@ -361,7 +361,7 @@ Test(contract_search, metrics_that_no_fold_defines_come_last)
     through_refused(&t, "s.yaml:5:", "val_auc", "larger", NULL);
     through_sweep(&t, "data: {source: csv, path: d.csv, features: [x], target: y, window: {length: 1}}\n"
                       "cv: {split: predefined, column: f}\n" TWO_CLASSES "metric: {name: val_r2}\n");
-    through_refused(&t, "s.yaml:5:", "val_r2", NULL);
+    through_refused(&t, "s.yaml:5:", "r2", NULL);
     through_close(&t);
 }
 
