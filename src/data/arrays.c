@@ -57,6 +57,15 @@ enum fm_array_form fm_array_form(const struct fm_arrays *s, const struct fm_npy 
     return list && a->shape[0] == s->n ? FM_PER_ROW : FM_OTHER_FORM;
 }
 
+int fm_array_form_error(const struct fm_arrays *s, const struct fm_npy *a, const char *what,
+                        const char *wanted, struct fm_error *err)
+{
+    char shape[FM_NPY_DIMS * 24], of_x[FM_NPY_DIMS * 24];
+    return fm_fail_at(err, FM_EFILE, a->name, 0, 0,
+                      "%s has the shape %s, which does not fit x of %s; %s is expected", what,
+                      fm_array_shape(a, shape), fm_array_shape(&s->x, of_x), wanted);
+}
+
 void fm_npy_step(const struct fm_npy *a, struct fm_npy_place *p)
 {
     if (!a->fortran) {
@@ -73,8 +82,7 @@ void fm_npy_step(const struct fm_npy *a, struct fm_npy_place *p)
     }
 }
 
-/* Where the element of row r, column c is stored; -1 if it is not real. */
-static int64_t stored_place(const struct fm_arrays *s, int64_t r, int64_t c)
+int64_t fm_array_place(const struct fm_arrays *s, int64_t r, int64_t c)
 {
     const struct fm_dataset *d = s->data;
     if (s->flat) {
@@ -109,8 +117,8 @@ int fm_arrays_walk(struct fm_arrays *s, struct fm_npy *a, fm_take_element *take,
         for (int64_t i = 0; rc == 0 && i < n; i++) {
             int64_t where = at.place;
             if (!per_row) {
-                where = s->flat ? stored_place(s, 0, at.place)
-                                : stored_place(s, at.place / s->l, at.place % s->l);
+                where = s->flat ? fm_array_place(s, 0, at.place)
+                                : fm_array_place(s, at.place / s->l, at.place % s->l);
             }
             if (where >= 0) rc = take(user, where, at.place, block[i], err);
             fm_npy_step(a, &at);
@@ -175,15 +183,6 @@ static int take_length(void *user, int64_t where, int64_t place, double value, s
     return 0;
 }
 
-static int form_error(const struct fm_arrays *s, const struct fm_npy *a, const char *what, const char *wanted,
-                      struct fm_error *err)
-{
-    char shape[FM_NPY_DIMS * 24], of_x[FM_NPY_DIMS * 24];
-    return fm_fail_at(err, FM_EFILE, a->name, 0, 0,
-                      "%s has the shape %s, which does not fit x of %s; %s is expected", what,
-                      fm_array_shape(a, shape), fm_array_shape(&s->x, of_x), wanted);
-}
-
 static int read_lengths(struct fm_arrays *s, struct fm_error *err)
 {
     struct fm_npy a;
@@ -193,7 +192,7 @@ static int read_lengths(struct fm_arrays *s, struct fm_error *err)
     if (s->flat || !s->config->has_window) {
         rc = fm_fail_at(err, FM_EFILE, a.name, 0, 0, "lengths belong to x of [N,L,C] with a window");
     } else if (fm_array_form(s, &a) != FM_PER_ROW) {
-        rc = form_error(s, &a, "lengths", "[N]", err);
+        rc = fm_array_form_error(s, &a, "lengths", "[N]", err);
     } else {
         rc = fm_arrays_walk(s, &a, take_length, &l, err);
     }
@@ -301,187 +300,6 @@ static int make_records(struct fm_arrays *s, struct fm_error *err)
     return rc;
 }
 
-/* ---- group, weight, fold, mask ---- */
-
-struct beside {
-    struct fm_arrays *s;
-    struct fm_npy *a;
-    struct fm_names names; /* of groups or folds */
-    int32_t *number;       /* [elements] */
-};
-
-static int take_name(void *user, int64_t where, int64_t place, double value, struct fm_error *err)
-{
-    struct beside *b = user;
-    char text[FM_NUMBER_TEXT], index[FM_NPY_DIMS * 24];
-    uint32_t number;
-    if (value != floor(value) || isinf(value)) {
-        return fm_fail_at(err, FM_EFILE, b->a->name, 0, 0, "%s is %s; whole numbers are expected",
-                          fm_array_index(b->a, place, index), fm_format_number(value, text));
-    }
-    fm_format_number(value, text);
-    if (fm_names_add(&b->names, text, strlen(text), &number) != 0) return fm_fail_memory(err);
-    b->number[where] = (int32_t)number;
-    return 0;
-}
-
-/* Flat series: a record for each stretch of one group. */
-static int cut_by_group(struct fm_arrays *s, const int32_t *number, struct fm_error *err)
-{
-    struct fm_dataset *d = s->data;
-    int64_t records = 1, r = 0;
-    for (int64_t i = 1; i < s->l; i++) records += number[i] != number[i - 1];
-    fm_free(d->starts);
-    d->starts = fm_malloc((size_t)records + 1, sizeof *d->starts);
-    d->lengths = fm_malloc((size_t)records, sizeof *d->lengths);
-    d->record_group = fm_malloc((size_t)records, sizeof *d->record_group);
-    if (!d->starts || !d->lengths || !d->record_group) return fm_fail_memory(err);
-    d->nrecords = records;
-    int64_t first = 0;
-    for (int64_t i = 1; i <= s->l; i++) {
-        if (i < s->l && number[i] == number[i - 1]) continue;
-        d->lengths[r] = i - first;
-        d->record_group[r++] = number[first];
-        first = i;
-    }
-    return 0;
-}
-
-static int read_group(struct fm_arrays *s, struct fm_error *err)
-{
-    struct fm_npy a;
-    struct beside b = {.s = s, .a = &a};
-    struct fm_dataset *d = s->data;
-    if (!s->config->array_group) return 0;
-    int rc = fm_arrays_open(s, s->config->array_group, &a, err);
-    if (rc != 0) return rc;
-    enum fm_array_form wanted = s->flat ? FM_PER_POSITION : FM_PER_ROW;
-    if (fm_array_form(s, &a) != wanted) {
-        rc = form_error(s, &a, "group", s->flat ? "[T]" : "[N]", err);
-    } else {
-        b.number = fm_malloc((size_t)a.count, sizeof *b.number);
-        rc = b.number ? fm_arrays_walk(s, &a, take_name, &b, err) : fm_fail_memory(err);
-    }
-    if (rc == 0 && s->flat) {
-        rc = cut_by_group(s, b.number, err);
-        fm_free(b.number);
-        b.number = NULL;
-    } else if (rc == 0) {
-        d->record_group = b.number;
-        b.number = NULL;
-    }
-    if (rc == 0) rc = fm_groups_finish(d, &b.names, err);
-    fm_free(b.number);
-    fm_names_fini(&b.names);
-    fm_npy_close(&a);
-    return rc;
-}
-
-static int read_fold(struct fm_arrays *s, struct fm_error *err)
-{
-    struct fm_npy a;
-    struct beside b = {.s = s, .a = &a};
-    struct fm_dataset *d = s->data;
-    if (!s->config->array_fold) return 0;
-    int rc = fm_arrays_open(s, s->config->array_fold, &a, err);
-    if (rc != 0) return rc;
-    enum fm_array_form form = fm_array_form(s, &a);
-    d->fold_per_record = form == FM_PER_ROW;
-    int64_t count = d->fold_per_record ? d->nrecords : d->positions;
-    d->fold = fm_calloc((size_t)count, sizeof *d->fold);
-    b.number = d->fold;
-    if (form == FM_OTHER_FORM) {
-        rc = form_error(s, &a, "fold", s->flat ? "[T]" : "[N] or [N,L]", err);
-    } else if (!d->fold) {
-        rc = fm_fail_memory(err);
-    } else {
-        rc = fm_arrays_walk(s, &a, take_name, &b, err);
-    }
-    if (rc == 0) rc = fm_folds_finish(d, &b.names, count, err);
-    fm_names_fini(&b.names);
-    fm_npy_close(&a);
-    return rc;
-}
-
-static int take_weight(void *user, int64_t where, int64_t place, double value, struct fm_error *err)
-{
-    struct beside *b = user;
-    char index[FM_NPY_DIMS * 24], text[FM_NUMBER_TEXT];
-    if (!(value >= 0) || isinf((float)value)) {
-        return fm_fail_at(err, FM_EFILE, b->a->name, 0, 0, "%s is %s; a weight is a number from 0 up",
-                          fm_array_index(b->a, place, index), fm_format_number(value, text));
-    }
-    b->s->data->weights[where] = (float)value;
-    return 0;
-}
-
-static int read_weight(struct fm_arrays *s, struct fm_error *err)
-{
-    struct fm_npy a;
-    struct beside b = {.s = s, .a = &a};
-    struct fm_dataset *d = s->data;
-    if (!s->config->array_weight) return 0;
-    int rc = fm_arrays_open(s, s->config->array_weight, &a, err);
-    if (rc != 0) return rc;
-    enum fm_array_form form = fm_array_form(s, &a);
-    d->weights_per_record = form == FM_PER_ROW;
-    d->weights = fm_calloc((size_t)(d->weights_per_record ? d->nrecords : d->positions), sizeof *d->weights);
-    if (form == FM_OTHER_FORM) {
-        rc = form_error(s, &a, "weight", s->flat ? "[T]" : "[N] or [N,L]", err);
-    } else if (!d->weights) {
-        rc = fm_fail_memory(err);
-    } else {
-        rc = fm_arrays_walk(s, &a, take_weight, &b, err);
-    }
-    fm_npy_close(&a);
-    return rc;
-}
-
-static void set_bits(uint64_t *bits, int64_t from, int64_t to)
-{
-    for (int64_t i = from; i < to; i++) bits[i >> 6] |= (uint64_t)1 << (i & 63);
-}
-
-static int take_anchor(void *user, int64_t where, int64_t place, double value, struct fm_error *err)
-{
-    struct beside *b = user;
-    struct fm_dataset *d = b->s->data;
-    char index[FM_NPY_DIMS * 24];
-    if (value != 0 && value != 1) {
-        return fm_fail_at(err, FM_EFILE, b->a->name, 0, 0, "%s is neither 0 nor 1; a mask holds nothing else",
-                          fm_array_index(b->a, place, index));
-    }
-    if (value == 0) return 0;
-    if (fm_array_form(b->s, b->a) == FM_PER_ROW) {
-        set_bits(d->mask, d->starts[where], d->starts[where + 1]);
-    } else {
-        set_bits(d->mask, where, where + 1);
-    }
-    return 0;
-}
-
-/* A mask that did not say which positions are real says which may be anchors. */
-static int read_mask(struct fm_arrays *s, struct fm_error *err)
-{
-    struct fm_npy a;
-    struct beside b = {.s = s, .a = &a};
-    struct fm_dataset *d = s->data;
-    if (!s->config->array_mask || s->first) return 0;
-    int rc = fm_arrays_open(s, s->config->array_mask, &a, err);
-    if (rc != 0) return rc;
-    enum fm_array_form form = fm_array_form(s, &a);
-    d->mask = fm_calloc((size_t)(d->positions + 63) / 64, sizeof *d->mask);
-    if (form == FM_OTHER_FORM || (form == FM_PER_POSITION && !s->config->has_window)) {
-        rc = form_error(s, &a, "mask", s->flat ? "[T]" : s->config->has_window ? "[N] or [N,L]" : "[N]", err);
-    } else if (!d->mask) {
-        rc = fm_fail_memory(err);
-    } else {
-        rc = fm_arrays_walk(s, &a, take_anchor, &b, err);
-    }
-    fm_npy_close(&a);
-    return rc;
-}
-
 /* ---- all of it ---- */
 
 static int read_all(struct fm_arrays *s, struct fm_error *err)
@@ -495,12 +313,12 @@ static int read_all(struct fm_arrays *s, struct fm_error *err)
         d->head = s->needs->longest_window - 1;
     }
     rc = make_records(s, err);
-    if (rc == 0) rc = read_group(s, err);
+    if (rc == 0) rc = fm_arrays_read_group(s, err);
     if (rc == 0) rc = set_starts(s, err);
     if (rc == 0) rc = fm_arrays_read_targets(s, err);
-    if (rc == 0) rc = read_weight(s, err);
-    if (rc == 0) rc = read_fold(s, err);
-    if (rc == 0) rc = read_mask(s, err);
+    if (rc == 0) rc = fm_arrays_read_weight(s, err);
+    if (rc == 0) rc = fm_arrays_read_fold(s, err);
+    if (rc == 0) rc = fm_arrays_read_mask(s, err);
     if (rc == 0) rc = fm_arrays_read_values(s, err);
     for (int64_t r = 0; rc == 0 && d->head > 0 && r < d->nrecords; r++) {
         int64_t length = fm_dataset_record_length(d, r);

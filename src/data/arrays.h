@@ -32,6 +32,12 @@ const char *fm_array_shape(const struct fm_npy *a, char buffer[FM_NPY_DIMS * 24]
 /* "index 3" or "index [1, 2]" of an element, by its place in C order. */
 const char *fm_array_index(const struct fm_npy *a, int64_t place, char buffer[FM_NPY_DIMS * 24]);
 
+/* "<what> has the shape ..., which does not fit x ...; <wanted> is expected" */
+int fm_array_form_error(const struct fm_arrays *s, const struct fm_npy *a, const char *what,
+                        const char *wanted, struct fm_error *err);
+/* Where row r, column c of x (flat: r = 0) is stored; -1 if it is not real. */
+int64_t fm_array_place(const struct fm_arrays *s, int64_t r, int64_t c);
+
 /* Calls `take` for each element, in the order of the file, with where it belongs (a record, or a stored
  * position), its place in C order, and its value; elements that are not real positions are passed over. Goes
  * to the array's end and checks it; may be called again. The array's form must be one of the first two. */
@@ -47,5 +53,10 @@ void fm_npy_step(const struct fm_npy *a, struct fm_npy_place *place);
 
 int fm_arrays_read_values(struct fm_arrays *s, struct fm_error *err);  /* x */
 int fm_arrays_read_targets(struct fm_arrays *s, struct fm_error *err); /* y */
+
+int fm_arrays_read_group(struct fm_arrays *s, struct fm_error *err); /* before the positions are counted */
+int fm_arrays_read_weight(struct fm_arrays *s, struct fm_error *err);
+int fm_arrays_read_fold(struct fm_arrays *s, struct fm_error *err);
+int fm_arrays_read_mask(struct fm_arrays *s, struct fm_error *err);
 
 #endif

@@ -32,28 +32,10 @@ static int refuse(const struct fm_npy *x, int64_t place, double value, struct fm
 /* Where an element of x belongs: its stored position and channel; false if it is not real. */
 static bool find(const struct fm_arrays *s, int64_t place, int64_t *position, int64_t *channel)
 {
-    const struct fm_dataset *d = s->data;
-    int64_t row = place / d->channels;
-    *channel = place % d->channels;
-    if (s->flat) {
-        int64_t record = 0;
-        if (d->head > 0 && d->nrecords > 1) {
-            int64_t high = d->nrecords;
-            while (high - record > 1) {
-                int64_t middle = record + (high - record) / 2;
-                if (d->starts[middle] - middle * d->head <= row) {
-                    record = middle;
-                } else {
-                    high = middle;
-                }
-            }
-        }
-        *position = row + record * d->head;
-        return true;
-    }
-    int64_t r = row / s->l, at = row % s->l - (s->first ? s->first[r] : 0);
-    *position = d->starts[r] + at;
-    return at >= 0 && at < d->starts[r + 1] - d->starts[r] - d->head;
+    int64_t row = place / s->data->channels;
+    *channel = place % s->data->channels;
+    *position = s->flat ? fm_array_place(s, 0, row) : fm_array_place(s, row / s->l, row % s->l);
+    return *position >= 0;
 }
 
 static void measure(struct reader *r, const double *block, int64_t n, struct fm_npy_place *at)
