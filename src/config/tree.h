@@ -22,6 +22,9 @@ int fm_document_fail_root(const struct fm_document *doc, struct fm_error *err);
 /* The text between the quotes of a scalar, decoded into `out`; false when an escape is none. */
 bool fm_unquote(const char *raw, size_t size, bool single, struct fm_text *out);
 
+/* What readers of YAML 1.1 take a plain scalar for, where that is not what it is here; or NULL. */
+const char *fm_odd_reading(const char *text, size_t size);
+
 /* 0o17 and 0x1F, which the core schema has beside decimal integers. */
 bool fm_parse_based(const struct fm_node *node, int64_t *value);
 

@@ -13,7 +13,6 @@
 #include "config/node.h"
 #include "config/tree.h"
 
-#define FM_MAX_BYTES   ((size_t)1024 * 1024)
 #define FM_MAX_NODES   ((size_t)200000)
 #define FM_MAX_ANCHORS ((size_t)1000)
 #define FM_MAX_ODD     6 /* notes about values that other readers understand differently */
@@ -127,38 +126,10 @@ static int find_clashes(struct builder *b, const struct frame *f)
 
 /* ---- values that other readers understand differently ---- */
 
-static bool all_of(const char *text, size_t size, const char *set)
-{
-    for (size_t i = 0; i < size; i++) {
-        if (!strchr(set, text[i])) return false;
-    }
-    return size > 0;
-}
-
-static const char *odd_reading(const char *text, size_t size)
-{
-    static const char *const words[] = {"on", "off", "yes", "no"};
-    for (size_t w = 0; w < 4; w++) {
-        if (strlen(words[w]) != size || strncasecmp(words[w], text, size) != 0) continue;
-        bool mixed = size > 1 && text[0] >= 'a' && memcmp(text, words[w], size) != 0;
-        return mixed ? NULL : "true or false";
-    }
-    size_t sign = size && (text[0] == '-' || text[0] == '+');
-    const char *digits = text + sign;
-    size_t n = size - sign;
-    if (n == 0 || digits[0] < '0' || digits[0] > '9') return NULL;
-    if (n > 1 && digits[0] == '0' && all_of(digits, n, "01234567")) return "an octal number";
-    if (memchr(digits, '_', n) && all_of(digits, n, "0123456789_.")) return "a number";
-    if (memchr(digits, ':', n) && digits[n - 1] != ':' && all_of(digits, n, "0123456789:")) {
-        return "a number to the base 60";
-    }
-    return NULL;
-}
-
 static void warn_odd(struct builder *b, const struct fm_node *node)
 {
     if (!node->plain || b->odd > FM_MAX_ODD) return;
-    const char *reading = odd_reading(node->text, node->size);
+    const char *reading = fm_odd_reading(node->text, node->size);
     if (!reading) return;
     if (b->odd++ == FM_MAX_ODD) {
         fm_note(b->notes, FM_WARNING, "%s: more such values follow", b->doc->file);

@@ -142,13 +142,14 @@ static void begin_stop(struct fm_schedule *s)
         if (s->lanes[i].run) fm_run_stop(s->lanes[i].run);
 }
 
-/* Runs that have come to a safe point are written down and closed. */
+/* Runs that stopped are written down and closed; of one that stopped between two safe points (its request
+ * came back cancelled) the last checkpoint stands. */
 static int park_stopped(struct fm_schedule *s, struct fm_error *err)
 {
     for (int64_t i = 0; i < s->nlanes; i++) {
         struct fm_schedule_lane *lane = &s->lanes[i];
         if (!lane->run || !fm_run_stopped(lane->run)) continue;
-        int rc = fm_schedule_checkpoint(lane, err);
+        int rc = fm_run_whole(lane->run) ? fm_schedule_checkpoint(lane, err) : 0;
         fm_schedule_close(s, lane);
         if (rc) return rc;
     }

@@ -355,6 +355,11 @@ bool fm_run_stopped(const struct fm_run *run)
     return run->stopped;
 }
 
+bool fm_run_whole(const struct fm_run *run)
+{
+    return run->whole;
+}
+
 void fm_run_place(const struct fm_run *run, struct fm_run_place *place)
 {
     int64_t epochs = run->spec.config->epochs;

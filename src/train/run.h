@@ -128,6 +128,8 @@ int64_t fm_run_epochs(const struct fm_run *run);
 void fm_run_stop(struct fm_run *run);
 bool fm_run_stopped(const struct fm_run *run);
 
+/* Whether it is at a safe point, so that it can be written; a stopped run need not be. */
+bool fm_run_whole(const struct fm_run *run);
 /* The run as a blob; only at a safe point. Appends to `blob`. */
 int fm_run_checkpoint(struct fm_run *run, struct fm_text *blob, struct fm_error *err);
 

@@ -273,3 +273,37 @@ Test(scheduler, a_length_that_changes_the_examples_is_refused)
     cr_assert(strstr(err.text, "there were 30 examples and are 24 now"), "%s", err.text);
     ts_sweep_fini(&sweep);
 }
+
+static atomic_int stop_at_restore;
+
+/* Stops the sweep, and cancels the request, when the first run puts its best weights back. */
+static int submit_and_cancel(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
+{
+    int rc = fm_backend_scripted.submit(lane, request, err);
+    if (!rc && request->kind == FM_RESTORE && request->slot == FM_SLOT_BEST) {
+        atomic_store(&stop_at_restore, 1);
+        fm_backend_scripted.cancel(lane);
+    }
+    return rc;
+}
+
+Test(scheduler, a_run_cancelled_between_safe_points_goes_on_from_its_last_checkpoint)
+{
+    struct fm_scripted_options scripted = {.order = 1};
+    char *want = expected(&scripted);
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, yaml);
+    struct fm_backend cancelling = fm_backend_scripted;
+    cancelling.submit = submit_and_cancel;
+    struct ts_sweep_options options = {.backend = &cancelling, .lanes = 1, .stop = &stop_at_restore};
+    struct fm_error err = {0};
+    fm_scripted_configure(&scripted);
+    cr_assert_eq(ts_sweep_run(&sweep, &options, &err), FM_EINTERRUPTED, "%s", err.text);
+    cr_assert_eq(fm_scripted_counts()->cancelled, 1);
+    run_to_end(&sweep, 1, &scripted);
+    char *got = ts_sweep_dump(&sweep);
+    cr_assert_str_eq(got, want);
+    free(got);
+    free(want);
+    ts_sweep_fini(&sweep);
+}
