@@ -17,21 +17,23 @@ static const int handled[] = {SIGINT, SIGTERM, SIGHUP};
 static void on_signal(int number)
 {
     int saved = errno, none = 0;
-    if (!atomic_compare_exchange_strong(&caught, &none, number)) {
+    struct foldmill *sweep = atomic_load(&stopped);
+    /* The second one, or the first when there is nothing to stop any more. */
+    if (!atomic_compare_exchange_strong(&caught, &none, number) || !sweep) {
         static const char restore[] = "\033[0m\r\n";
         /* Colours off and a new line, where it is a terminal; nothing else was changed. */
         if (isatty(STDERR_FILENO) && write(STDERR_FILENO, restore, sizeof restore - 1) < 0) errno = 0;
         _exit(number == SIGINT ? 130 : 75);
     }
-    struct foldmill *sweep = atomic_load(&stopped);
-    if (sweep) fm_stop(sweep);
+    fm_stop(sweep);
     errno = saved;
 }
 
-static void set_handlers(void (*handler)(int))
+void fm_signals_begin(struct foldmill *sweep)
 {
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
+    atomic_store(&stopped, sweep);
     for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) {
         struct sigaction old;
         /* nohup asks for SIGHUP to be ignored. */
@@ -40,15 +42,8 @@ static void set_handlers(void (*handler)(int))
     }
 }
 
-void fm_signals_begin(struct foldmill *sweep)
-{
-    atomic_store(&stopped, sweep);
-    set_handlers(on_signal);
-}
-
 void fm_signals_end(void)
 {
-    set_handlers(SIG_DFL);
     atomic_store(&stopped, NULL);
 }
 

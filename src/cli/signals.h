@@ -6,7 +6,7 @@
 
 struct foldmill;
 
-/* From now on signals stop `sweep`, until fm_signals_end. */
+/* From now on signals stop `sweep`, until fm_signals_end; after that one ends the program at once. */
 void fm_signals_begin(struct foldmill *sweep);
 void fm_signals_end(void);
 /* The first signal that came, or 0. */

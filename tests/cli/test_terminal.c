@@ -107,6 +107,12 @@ static void watch(double seconds)
     }
 }
 
+/* Under load the first line may take its time. */
+static void watch_for(const char *part)
+{
+    for (int i = 0; i < 600 && !session.ended && !ts_screen_count(&session.screen, part); i++) watch(0.1);
+}
+
 static const char *text(void)
 {
     static char buffer[TS_SCREEN_ROWS * (TS_SCREEN_COLUMNS + 1)];
@@ -130,11 +136,13 @@ static void expect_end(int code)
 Test(cli_terminal, a_line_a_lane_and_a_total_then_nothing_is_left)
 {
     start(100, 24, "xterm", "100000", NULL);
+    watch_for("/6 runs");
+    int before = session.redraws;
     watch(1.2);
     cr_expect(eq(int, ts_screen_count(&session.screen, " fold "), 2), "%s", text());
     cr_expect(eq(int, ts_screen_count(&session.screen, "0/6 runs"), 1), "%s", text());
     cr_expect(eq(int, session.most_lanes, 2), "at no time more than one line a lane");
-    cr_expect(le(int, session.redraws, 40), "drawn too often");
+    cr_expect(le(int, session.redraws - before, 40), "drawn too often");
     kill(session.pid, SIGINT);
     watch(20);
     expect_end(130);
@@ -152,6 +160,7 @@ Test(cli_terminal, finishes_clean)
 Test(cli_terminal, narrow_and_low_windows)
 {
     start(20, 3, "xterm", "100000", NULL);
+    watch_for("/6 runs");
     watch(0.8);
     cr_expect(eq(int, ts_screen_count(&session.screen, "0/6 runs"), 1), "%s", text());
     kill(session.pid, SIGINT);
@@ -163,6 +172,7 @@ Test(cli_terminal, narrow_and_low_windows)
 Test(cli_terminal, window_that_changes_its_size)
 {
     start(40, 24, "xterm", "100000", NULL);
+    watch_for("/6 runs");
     watch(0.6);
     cr_assert(ts_terminal_resize(session.master, 120, 24));
     session.screen.columns = 120;
@@ -178,6 +188,7 @@ Test(cli_terminal, window_that_changes_its_size)
 Test(cli_terminal, twice_stops_at_once_and_leaves_the_terminal_usable)
 {
     start(100, 24, "xterm", "100000", NULL);
+    watch_for("/6 runs");
     watch(0.8);
     kill(session.pid, SIGINT);
     kill(session.pid, SIGINT);
