@@ -92,10 +92,25 @@ void fm_schedule_close(struct fm_schedule *s, struct fm_schedule_lane *lane)
     *lane = (struct fm_schedule_lane){.schedule = s};
 }
 
+/* A run that was short of memory beside others has not shown that it is too large, and its result must not
+ * depend on them: it waits until the device is free. */
+static int put_back(struct fm_schedule *s, struct fm_schedule_lane *lane, struct fm_error *err)
+{
+    struct fm_waiting *waiting = lane->waiting;
+    int64_t place = waiting - s->waiting;
+    waiting->alone = true;
+    waiting->taken = false;
+    if (place < s->first) s->first = place;
+    return fm_journal_run(s->journal, lane->fence.trial, lane->fence.repeat, lane->fence.fold,
+                          &waiting->recorded, err);
+}
+
 static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane,
                       const struct fm_run_result *result, struct fm_error *err)
 {
     const struct fm_program *program = s->prepared->networks[lane->trial->network].program;
+    bool short_of_memory = result->status == FM_RUN_FAILED && !strcmp(result->reason_code, "oom");
+    if (short_of_memory && fm_schedule_busy(s, lane)) return put_back(s, lane, err);
     int rc =
         fm_journal_run_end(s->journal, &lane->fence, result, fm_metrics_classes(&s->prepared->data),
                            program->score_width, program->float_count, fm_monotonic() - lane->began, err);
@@ -227,6 +242,7 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
     *lane = (struct fm_schedule_lane){
         .schedule = s,
         .trial = run->trial,
+        .waiting = run,
         .fence = {.trial = run->trial->number, .repeat = fold->repeat, .fold = fold->fold},
         .cost = cost,
         .began = now,

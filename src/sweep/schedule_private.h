@@ -9,6 +9,7 @@ struct fm_waiting {
     int64_t fold; /* repeat * folds + fold */
     double flops;
     bool taken;
+    bool alone; /* memory ran out beside others: it is tried once more with the device to itself */
     struct fm_recorded recorded;
 };
 
@@ -16,6 +17,7 @@ struct fm_schedule_lane {
     struct fm_schedule *schedule;
     struct fm_run *run; /* NULL = free */
     struct fm_planned *trial;
+    struct fm_waiting *waiting; /* its place in the list */
     struct fm_fence fence;
     float *class_weights;
     int64_t cost;                /* bytes */
@@ -54,6 +56,8 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
 int fm_schedule_report(struct fm_schedule *s, struct fm_schedule_lane *lane, const struct fm_report *report,
                        struct fm_error *err);
 int fm_schedule_checkpoint(struct fm_schedule_lane *lane, struct fm_error *err);
+/* Whether any lane runs, other than `but` (may be NULL). */
+bool fm_schedule_busy(const struct fm_schedule *s, const struct fm_schedule_lane *but);
 void fm_schedule_close(struct fm_schedule *s, struct fm_schedule_lane *lane);
 
 #endif

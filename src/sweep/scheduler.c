@@ -103,7 +103,23 @@ static struct fm_schedule_lane *lane_of(struct fm_schedule *s, const void *lane)
     return NULL;
 }
 
-/* Fills every free lane with the first waiting run whose memory fits beside those that run. */
+bool fm_schedule_busy(const struct fm_schedule *s, const struct fm_schedule_lane *but)
+{
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].run && &s->lanes[i] != but) return true;
+    return false;
+}
+
+/* Whether the run may start beside those that run now. */
+static bool fits(const struct fm_schedule *s, const struct fm_waiting *next, int64_t cost)
+{
+    if (!fm_schedule_busy(s, NULL)) return true;
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].run && s->lanes[i].waiting->alone) return false;
+    return !next->alone && cost <= s->memory - s->memory_used;
+}
+
+/* Fills every free lane with the first waiting run that fits. */
 static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
 {
     for (int64_t i = 0; i < s->nlanes && !s->stopping; i++) {
@@ -112,7 +128,7 @@ static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
             struct fm_waiting *next = &s->waiting[w];
             if (next->taken) continue;
             int64_t cost = fm_schedule_cost(s, next);
-            if (cost > s->memory - s->memory_used && s->memory_used > 0) continue;
+            if (!fits(s, next, cost)) continue;
             next->taken = true;
             int rc = fm_schedule_start(s, &s->lanes[i], next, cost, err);
             if (rc < 0) return rc;
@@ -126,13 +142,6 @@ static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
         while (s->first < s->nwaiting && s->waiting[s->first].taken) s->first++;
     }
     return 0;
-}
-
-static bool any_busy(const struct fm_schedule *s)
-{
-    for (int64_t i = 0; i < s->nlanes; i++)
-        if (s->lanes[i].run) return true;
-    return false;
 }
 
 static void begin_stop(struct fm_schedule *s)
@@ -163,7 +172,7 @@ static int loop(struct fm_schedule *s, struct fm_error *err)
         int rc = fill_lanes(s, err);
         if (!rc && s->stopping) rc = park_stopped(s, err);
         if (rc) return rc;
-        if (!any_busy(s)) break;
+        if (!fm_schedule_busy(s, NULL)) break;
         struct fm_report report;
         rc = s->backend->wait(s->device, WAIT_MILLISECONDS, &report, err);
         if (rc < 0) return rc;
