@@ -35,7 +35,9 @@ static int64_t flatten(const json_t *json, int64_t *out, int64_t at, int64_t roo
 
 int64_t *fm_board_matrix(struct fm_pool *pool, const char *text, int64_t n)
 {
-    if (!*text || n < 1 || n > 65536) return NULL;
+    /* Each count takes a digit and what parts it from the next: what is shorter cannot be one, whatever n
+     * says. */
+    if (n < 1 || n > 65536 || (int64_t)(strlen(text) / 2) < n * n) return NULL;
     json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     int64_t *matrix = json_is_array(json) ? fm_pool_alloc(pool, (size_t)(n * n), sizeof *matrix) : NULL;
     if (matrix && flatten(json, matrix, 0, n * n) != n * n) matrix = NULL;
