@@ -182,8 +182,9 @@ struct fm_look {
 
 /* ---- plan and splits: nothing is written ---- */
 
-/* Loads the data, makes the folds and compiles the networks; then what would run, as the JSON object of
- * `plan --json` or as text for people. The caller frees *text with fm_text_release. Bytes are of memory. */
+/* Loads the data, makes the folds and compiles the networks; then what would run, as the JSON object of `plan
+ * --json` or as text for people. The caller frees *text with fm_text_release. FM_ESHAPE when no trial is
+ * valid: the text is given all the same. */
 FM_API int fm_plan_json(struct foldmill *sweep, char **text, struct fm_error *err);
 FM_API int fm_plan_text(struct foldmill *sweep, const struct fm_look *look, char **text,
                         struct fm_error *err);
@@ -311,7 +312,8 @@ struct fm_board {
     int64_t nnumbers;
     void *owner; /* the library's */
 };
-/* A consistent picture of the journal as it is now; the caller frees it. FM_EFILE when there is no journal. */
+/* A consistent picture of the journal as it is now; the caller frees it. FM_EFILE when there is no journal.
+ */
 FM_API int fm_board_read(struct foldmill *sweep, struct fm_board **board, struct fm_error *err);
 FM_API void fm_board_free(struct fm_board *board);
 

@@ -32,11 +32,21 @@ static int plan(struct foldmill *f, struct fm_plan_extra *extra, struct fm_error
     if (!rc) rc = fm_handle_plan(f, err);
     if (rc) return rc;
     fm_plan_notes(&f->prepared, &f->prepared.notes);
+    bool valid = false;
+    for (int64_t t = 0; t < f->prepared.ntrials; t++) valid |= f->prepared.trials[t].network >= 0;
     *extra = (struct fm_plan_extra){.before = &f->notes,
                                     .device = f->backend->describe(f->device),
                                     .lanes = f->backend->lanes(f->device),
                                     .seconds = expected_seconds(f)};
-    return 0;
+    if (!valid) fm_fail(err, FM_ESHAPE, "no trial is valid; the first one: %s", f->prepared.trials[0].reason);
+    return valid ? 0 : FM_ESHAPE;
+}
+
+/* A plan without a valid trial is told as such, and shown. */
+static int give(int rc, struct fm_text *text, char **out, struct fm_error *err)
+{
+    int given = fm_text_give(text, out, err);
+    return given ? given : rc;
 }
 
 int fm_plan_json(struct foldmill *f, char **out, struct fm_error *err)
@@ -45,9 +55,9 @@ int fm_plan_json(struct foldmill *f, char **out, struct fm_error *err)
     struct fm_text text = {0};
     *out = NULL;
     int rc = plan(f, &extra, err);
-    if (rc) return rc;
+    if (rc && !(rc == FM_ESHAPE && f->has_plan)) return rc;
     fm_plan_write_json(&text, &f->prepared, &extra);
-    return fm_text_give(&text, out, err);
+    return give(rc, &text, out, err);
 }
 
 int fm_plan_text(struct foldmill *f, const struct fm_look *look, char **out, struct fm_error *err)
@@ -56,9 +66,9 @@ int fm_plan_text(struct foldmill *f, const struct fm_look *look, char **out, str
     struct fm_text text = {0};
     *out = NULL;
     int rc = plan(f, &extra, err);
-    if (rc) return rc;
+    if (rc && !(rc == FM_ESHAPE && f->has_plan)) return rc;
     fm_plan_write_text(&text, &f->prepared, &extra, look);
-    return fm_text_give(&text, out, err);
+    return give(rc, &text, out, err);
 }
 
 int fm_split_csv(struct foldmill *f, const struct fm_writer *out, struct fm_error *err)

@@ -16,7 +16,9 @@ static int run(const struct fm_arguments *a)
     struct fm_look look = fm_terminal_look(a);
     int rc = fm_command_open(a, &sweep, &err);
     if (!rc) rc = a->json ? fm_plan_json(sweep, &text, &err) : fm_plan_text(sweep, &look, &text, &err);
-    int code = rc ? fm_complain(&err) : fm_output_text(text);
+    /* A plan without a valid trial is printed too: it says why. */
+    int code = text ? fm_output_text(text) : 0;
+    if (rc && !code) code = fm_complain(&err);
     fm_text_release(text);
     fm_close(sweep);
     return code;

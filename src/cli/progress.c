@@ -46,18 +46,6 @@ const char *fm_display_time(double seconds, char buffer[32])
     return buffer;
 }
 
-struct fm_display *fm_display_new(const struct fm_arguments *arguments)
-{
-    struct fm_display *d = fm_calloc(1, sizeof *d);
-    if (!d) return NULL;
-    d->quiet = arguments->quiet;
-    d->moves = fm_terminal_moves(STDERR_FILENO);
-    d->color = fm_terminal_color(arguments->color, STDERR_FILENO);
-    d->drawn = now();
-    if (d->moves && !d->quiet) fm_signals_watch_size();
-    return d;
-}
-
 static void emit(const struct fm_text *text)
 {
     if (!text->failed && text->size) {
@@ -95,6 +83,34 @@ static void draw(struct fm_display *d, struct fm_text *out, int columns)
         d->width[d->nlines++] = width;
     }
     fm_text_add_string(out, "\033[J");
+}
+
+/* Large data take a while before the first run begins. */
+static void begin(struct fm_display *d)
+{
+    struct fm_text out = {0};
+    int columns, rows;
+    fm_terminal_size(STDERR_FILENO, &columns, &rows);
+    fm_text_add_string(&d->lines, "reading the data");
+    fm_text_add_bytes(&d->lines, "\0", 1);
+    if (!d->lines.failed) draw(d, &out, columns);
+    emit(&out);
+    fm_text_fini(&out);
+}
+
+struct fm_display *fm_display_new(const struct fm_arguments *arguments)
+{
+    struct fm_display *d = fm_calloc(1, sizeof *d);
+    if (!d) return NULL;
+    d->quiet = arguments->quiet;
+    d->moves = fm_terminal_moves(STDERR_FILENO);
+    d->color = fm_terminal_color(arguments->color, STDERR_FILENO);
+    d->drawn = now();
+    if (d->moves && !d->quiet) {
+        fm_signals_watch_size();
+        begin(d);
+    }
+    return d;
 }
 
 static void add_bar(struct fm_text *text, double share)

@@ -206,6 +206,20 @@ Test(cli_run, exports)
     cr_expect(cli_has(cli.result.err, "changed since"), "%s", cli.result.err);
 }
 
+Test(cli_run, a_plan_without_a_valid_trial)
+{
+    cr_expect(
+        eq(int, cli_run(&cli, "plan", cli.file, "--set", "model.0.conv1d.kernel_size=99", NULL, NULL), 2));
+    cr_expect(cli_has(cli.result.err, "no trial is valid"), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.out, "Invalid, will not run"), "%s", cli.result.out);
+    cr_expect(eq(
+        int, cli_run(&cli, "plan", cli.file, "--set", "model.0.conv1d.kernel_size=99", "--json", NULL), 2));
+    json_t *plan = output();
+    cr_expect(eq(sz, json_array_size(json_object_get(plan, "invalid")), 2));
+    cr_expect(eq(i64, integer(plan, "runs"), 0));
+    json_decref(plan);
+}
+
 Test(cli_run, exit_codes_when_nothing_is_valid_or_all_failed)
 {
     cr_expect(
