@@ -14,7 +14,7 @@
 #define MAX_LINES      256
 #define DRAW_SECONDS   0.1
 #define PLAIN_SECONDS  5.0
-#define EVENTS_PRINTED 20 /* a network that is bad all the time must not flood the terminal */
+#define EVENTS_PRINTED 10 /* a network that is bad all the time must not flood the terminal */
 #define BAR_WIDTH      16
 #define NARROW         50 /* columns: less is said per lane */
 

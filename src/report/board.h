@@ -41,6 +41,9 @@ const struct fm_board_trial *fm_board_find(const struct fm_board *board, int64_t
  */
 bool fm_board_fits(const struct fm_board *board, int measure);
 
+/* Whether a completed trial has a run whose loss is not finite. */
+bool fm_board_diverged(const struct fm_board_trial *trial);
+
 /* Whether larger is better for a measure. */
 bool fm_measure_maximize(int measure);
 

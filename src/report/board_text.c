@@ -97,7 +97,7 @@ static void add_score(struct fm_table *table, const struct fm_board_trial *t, co
         const char *code = t->state == FM_STATE_FAILED || t->state == FM_STATE_INVALID ? t->reason_code : "";
         fm_table_cell(table, "%s%s%s", fm_state_name(t->state), *code ? ": " : "", code);
     } else if (isnan(t->mean)) {
-        fm_table_cell(table, t->defined ? "diverged" : "not defined");
+        fm_table_cell(table, fm_board_diverged(t) ? "diverged" : "not defined");
     } else {
         fm_table_cell(table, "%s %s %s", fm_table_number(t->mean, mean), fm_look_plus_minus(look),
                       fm_table_number(t->std, std));
@@ -114,7 +114,7 @@ static void add_runs(struct fm_table *table, const struct fm_board_trial *t)
         if (run->epochs < least) least = run->epochs;
         if (run->epochs > most) most = run->epochs;
     }
-    if (t->state == FM_STATE_COMPLETED && t->defined < t->nruns)
+    if (t->state == FM_STATE_COMPLETED && t->defined < t->nruns && !fm_board_diverged(t))
         fm_table_cell(table, "%" PRId64 " of %" PRId64 " folds", t->defined, t->nruns);
     else
         fm_table_cell(table, "%" PRId64 "/%" PRId64, over, t->nruns);
@@ -260,16 +260,21 @@ static void add_numbers(struct fm_text *text, const struct fm_board *board, cons
 
 static void add_partial(struct fm_text *text, const struct fm_board *board)
 {
-    int64_t partial = 0, pending = 0, kept = 0;
+    int64_t partial = 0, diverged = 0, pending = 0, kept = 0;
     for (int64_t i = 0; i < board->ntrials; i++) {
         const struct fm_board_trial *t = &board->trials[i];
-        partial += t->state == FM_STATE_COMPLETED && t->defined < t->nruns;
+        diverged += fm_board_diverged(t);
+        partial += t->state == FM_STATE_COMPLETED && t->defined < t->nruns && !fm_board_diverged(t);
         pending += t->state == FM_STATE_PENDING;
         kept += t->kept;
     }
     if (partial)
         fm_text_add(text, "In %" PRId64 " trial%s some folds cannot define %s: means are over the others.\n",
                     partial, partial == 1 ? "" : "s", board->metric);
+    if (diverged)
+        fm_text_add(text,
+                    "%" PRId64 " trial%s diverged: the loss of a fold is not finite, so there is no mean.\n",
+                    diverged, diverged == 1 ? "" : "s");
     if (pending)
         fm_text_add(text, "%" PRId64 " trial%s not finished: foldmill run goes on with %s.\n", pending,
                     pending == 1 ? "" : "s", pending == 1 ? "it" : "them");

@@ -71,21 +71,27 @@ static void explain(struct fm_board_store *store, struct fm_board_trial *t)
     fm_text_fini(&text);
 }
 
+bool fm_board_diverged(const struct fm_board_trial *t)
+{
+    static const int val_loss = 1 + FM_METRICS;
+    if (t->state != FM_STATE_COMPLETED) return false;
+    for (int64_t i = 0; i < t->nruns; i++)
+        if (!isfinite(t->runs[i].measures[val_loss])) return true;
+    return false;
+}
+
 /* The plain mean and the population deviation, in the order of repeats and folds. */
 static void average(struct fm_board_trial *t, int measure)
 {
-    static const int val_loss = 1 + FM_METRICS;
     double sum = 0, squares = 0;
-    bool diverged = false;
     for (int64_t i = 0; i < t->nruns; i++) {
         double value = t->runs[i].measures[measure];
         if (t->runs[i].state != FM_STATE_COMPLETED) continue;
-        if (!isfinite(t->runs[i].measures[val_loss])) diverged = true;
         if (isnan(value)) continue;
         sum += value;
         t->defined++;
     }
-    if (t->state != FM_STATE_COMPLETED || t->defined == 0 || diverged) return;
+    if (t->state != FM_STATE_COMPLETED || t->defined == 0 || fm_board_diverged(t)) return;
     double mean = sum / (double)t->defined;
     for (int64_t i = 0; i < t->nruns; i++) {
         double d = t->runs[i].measures[measure] - mean;

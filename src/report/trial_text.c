@@ -88,7 +88,6 @@ static void add_run(struct fm_table *table, const struct fm_board *board, const 
     else
         fm_table_cell(table, "%.1f", run->seconds);
     fm_table_cell(table, "%s", fm_table_number(run->measures[board->measure], number));
-    fm_table_cell(table, "%s", run->state == FM_STATE_FAILED ? run->reason : "");
 }
 
 static void add_folds(struct fm_text *text, const struct fm_board *board, const struct fm_board_trial *t,
@@ -96,17 +95,24 @@ static void add_folds(struct fm_text *text, const struct fm_board *board, const 
 {
     if (!t->nruns) return;
     struct fm_table table;
-    fm_table_init(&table, 12);
+    fm_table_init(&table, 11);
     bool named = false;
     for (int64_t i = 0; i < board->nfolds; i++) named |= board->folds[i].name != NULL;
     /* A column without a heading takes no room while its cells are empty. */
-    const char *head[] = {"fold",      named ? "name" : "", "train",      "val",     "status",      "epochs",
-                          "scored at", "best seen",         "stopped by", "seconds", board->metric, ""};
-    for (int i = 0; i < 12; i++) fm_table_cell(&table, "%s", head[i]);
-    table.left[1] = table.left[4] = table.left[8] = table.left[11] = true;
+    const char *head[] = {"fold",      named ? "name" : "", "train",      "val",     "status",     "epochs",
+                          "scored at", "best seen",         "stopped by", "seconds", board->metric};
+    for (int i = 0; i < 11; i++) fm_table_cell(&table, "%s", head[i]);
+    table.left[1] = table.left[4] = table.left[8] = true;
     for (int64_t r = 0; r < t->nruns; r++) add_run(&table, board, t, &t->runs[r]);
     fm_text_add_string(text, "\n");
     fm_table_print(&table, text, "  ", fm_look_bold(look), fm_look_off(look));
+    for (int64_t r = 0; r < t->nruns; r++) {
+        const struct fm_board_run *run = &t->runs[r];
+        if (run->state != FM_STATE_FAILED) continue;
+        fm_text_add_string(text, "  ");
+        if (repeated(t)) fm_text_add(text, "repeat %" PRId64 ", ", run->repeat);
+        fm_text_add(text, "fold %" PRId64 " failed: %s\n", run->fold, run->reason);
+    }
 }
 
 static void spread(const struct fm_board_trial *t, int measure, double *mean, double *std)
@@ -242,8 +248,9 @@ static void add_events(struct fm_text *text, const struct fm_board *board, const
         fm_text_add_string(text, "  ");
         if (repeated(t)) fm_text_add(text, "repeat %" PRId64 ", ", e->repeat);
         fm_text_add(text, "fold %" PRId64, e->fold);
-        if (e->epoch >= 0) fm_text_add(text, ", epoch %" PRId64, e->epoch);
-        if (e->step >= 0) fm_text_add(text, ", step %" PRId64, e->step);
+        bool placed = !strncmp(e->text, "epoch ", 6); /* the text says it itself */
+        if (e->epoch >= 0 && !placed) fm_text_add(text, ", epoch %" PRId64, e->epoch);
+        if (e->step >= 0 && !placed) fm_text_add(text, ", step %" PRId64, e->step);
         fm_text_add(text, ": %s\n", e->text);
     }
     if (n > EVENTS_SHOWN)

@@ -79,6 +79,15 @@ Test(report_text, mixed_numbers_are_said)
     free(text);
 }
 
+Test(report_text, diverged_trials_are_called_so)
+{
+    cr_assert(ts_sql(path, "UPDATE run SET val_auc = NULL, val_loss = NULL WHERE trial = 9 AND fold = 2"));
+    char *text = text_of(0, NULL);
+    expect_in(text, "  diverged  ");
+    expect_in(text, "1 trial diverged");
+    free(text);
+}
+
 Test(report_text, no_early_stopping_is_not_claimed)
 {
     cr_assert(ts_sql(path, "UPDATE sweep SET fingerprint_text = '{\"train\":{}}'"));
