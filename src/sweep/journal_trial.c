@@ -153,11 +153,13 @@ struct score_row {
     int64_t trial;
     double sum;
     int64_t defined, runs, over;
+    bool diverged; /* the loss of a run is not finite: such a trial has no mean (report/board.h) */
 };
 
 static bool better(const struct score_row *a, const struct score_row *b, bool maximize)
 {
-    if (!a->defined || !b->defined) return a->defined && !b->defined;
+    bool first = a->defined && !a->diverged, second = b->defined && !b->diverged;
+    if (!first || !second) return first && !second;
     double x = a->sum / (double)a->defined, y = b->sum / (double)b->defined;
     return maximize ? x > y : x < y;
 }
@@ -190,7 +192,9 @@ static int read_rows(struct fm_journal *journal, struct fm_monitor metric, int64
         struct score_row *r = &(*rows)[*count - 1];
         double value = fm_sql_real(row, 2 + column);
         r->runs++;
-        r->over += !strcmp((const char *)sqlite3_column_text(row, 1), "completed");
+        bool completed = !strcmp((const char *)sqlite3_column_text(row, 1), "completed");
+        r->over += completed;
+        r->diverged |= completed && !isfinite(fm_sql_real(row, 2 + FM_METRICS + FM_METRIC_LOSS));
         if (isfinite(value)) {
             r->sum += value;
             r->defined++;
