@@ -81,19 +81,22 @@ int fm_journal_run_start(struct fm_journal *journal, int64_t trial, int64_t repe
                          const char *numbers, uint64_t plan_hash, bool resume, int64_t *attempt,
                          struct fm_error *err)
 {
+    int64_t before = 0;
     int rc = fm_journal_group(journal, err);
     if (!rc)
+        rc = fm_sql_integer(&journal->sql, "SELECT attempt FROM run WHERE " RUN, 0, &before, err, "iii",
+                            trial, repeat, fold);
+    /* Nothing stands there of a first attempt. */
+    if (!rc && before > 0)
         rc = resume ? rewind_run(journal, trial, repeat, fold, err)
                     : clear_run(journal, trial, repeat, fold, err);
     if (!rc)
-        rc = fm_sql_run(
-            &journal->sql,
-            "UPDATE run SET status = 'running', attempt = attempt + 1, worker = 'local', lease = NULL, "
-            "numbers = ?, plan_hash = ?, started = coalesce(started, ?) WHERE " RUN,
-            err, "tidiii", numbers, (int64_t)plan_hash, fm_wall_clock(), trial, repeat, fold);
-    if (!rc)
-        rc = fm_sql_integer(&journal->sql, "SELECT attempt FROM run WHERE " RUN, 0, attempt, err, "iii",
-                            trial, repeat, fold);
+        rc = fm_sql_run(&journal->sql,
+                        "UPDATE run SET status = 'running', attempt = ?, worker = 'local', lease = NULL, "
+                        "numbers = ?, plan_hash = ?, started = coalesce(started, ?) WHERE " RUN,
+                        err, "itidiii", before + 1, numbers, (int64_t)plan_hash, fm_wall_clock(), trial,
+                        repeat, fold);
+    *attempt = before + 1;
     return rc;
 }
 

@@ -1,15 +1,28 @@
 #include "sweep/sql.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 
 #include "train/metrics.h"
 
+/* What the system said counts more than where SQLite was when it said so: the shared memory of a journal on a
+ * full disk, for one, fails as a plain input/output error. */
+static int plain_status(struct fm_sql *sql, int status)
+{
+    int system = sqlite3_system_errno(sql->db), kind = status & 0xff;
+    if (status == SQLITE_IOERR_NOMEM) return SQLITE_NOMEM;
+    if (kind != SQLITE_IOERR && kind != SQLITE_CANTOPEN) return kind;
+    if (system == ENOSPC || system == EDQUOT) return SQLITE_FULL;
+    if (system == EROFS || system == EACCES || system == EPERM) return SQLITE_READONLY;
+    return kind;
+}
+
 int fm_sql_fail(struct fm_sql *sql, struct fm_error *err, const char *what)
 {
     int status = sql->db ? sqlite3_extended_errcode(sql->db) : SQLITE_NOMEM;
     const char *path = sql->path;
-    switch (status & 0xff) {
+    switch (sql->db ? plain_status(sql, status) : SQLITE_NOMEM) {
     case SQLITE_NOMEM: return fm_fail_memory(err);
     case SQLITE_FULL:
         return fm_fail(err, FM_EIO,

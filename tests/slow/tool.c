@@ -1,0 +1,161 @@
+/* What the scripts here need beside a shell: compare two results, read one number of them, measure a program.
+ *
+ *   tool same A.json B.json      exit 0 when the results are equal bit for bit, journal's name, transfers and
+ *                                times aside; else tells where they differ
+ *   tool get FILE KEY...         the value at object keys and array places, as JSON
+ *   tool measure FILE COMMAND... runs the command and writes "<wall s> <processor s> <peak kB>" into FILE; exits
+ *                                with its code
+ *   tool threads FILE COMMAND... the same, and writes "<wall s> <first thread's processor s> <the others'>"
+ *   tool nap SECONDS             sleeps */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static json_t *load(const char *path)
+{
+    json_error_t error;
+    json_t *value = json_load_file(path, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!value) fprintf(stderr, "%s:%d: %s\n", path, error.line, error.text);
+    return value;
+}
+
+static bool leaves_out(const char *key)
+{
+    static const char *const keys[] = {"journal", "transfers", "seconds", "started", "ended"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
+    return false;
+}
+
+static bool same(const json_t *a, const json_t *b, const char *where);
+
+static bool same_object(json_t *a, json_t *b, const char *where)
+{
+    const char *key;
+    json_t *value;
+    bool equal = json_object_size(a) == json_object_size(b);
+    if (!equal) fprintf(stderr, "%s: other keys\n", where);
+    json_object_foreach(a, key, value)
+    {
+        char inner[512];
+        snprintf(inner, sizeof inner, "%s.%s", where, key);
+        if (equal && !leaves_out(key)) equal = same(value, json_object_get(b, key), inner);
+    }
+    return equal;
+}
+
+static bool same(const json_t *a, const json_t *b, const char *where)
+{
+    if (!a || !b || json_typeof(a) != json_typeof(b)) {
+        fprintf(stderr, "%s: something else\n", where);
+        return false;
+    }
+    if (json_is_object(a)) return same_object((json_t *)a, (json_t *)b, where);
+    if (!json_is_array(a)) {
+        bool equal = json_is_real(a) ? json_real_value(a) == json_real_value(b) : json_equal(a, b);
+        if (!equal) fprintf(stderr, "%s: another value\n", where);
+        return equal;
+    }
+    bool equal = json_array_size(a) == json_array_size(b);
+    if (!equal) fprintf(stderr, "%s: %zu items, then %zu\n", where, json_array_size(a), json_array_size(b));
+    for (size_t i = 0; equal && i < json_array_size(a); i++) {
+        char inner[512];
+        snprintf(inner, sizeof inner, "%s[%zu]", where, i);
+        equal = same(json_array_get(a, i), json_array_get(b, i), inner);
+    }
+    return equal;
+}
+
+static int compare(const char *one, const char *other)
+{
+    json_t *a = load(one), *b = load(other);
+    bool equal = a && b && same(a, b, "results");
+    json_decref(a);
+    json_decref(b);
+    return equal ? 0 : 1;
+}
+
+static int get(const char *path, char **keys)
+{
+    json_t *root = load(path), *value = root;
+    for (; value && *keys; keys++)
+        value = json_is_array(value) ? json_array_get(value, strtoul(*keys, NULL, 10))
+                                     : json_object_get(value, *keys);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    printf("%s\n", text ? text : "null");
+    free(text);
+    json_decref(root);
+    return value ? 0 : 1;
+}
+
+static double monotonic(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Processor seconds of a process's first thread so far, or what they were when it was last alive. */
+static double first_thread(pid_t process, double before)
+{
+    char path[64];
+    unsigned long long nanoseconds;
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/schedstat", (long)process, (long)process);
+    FILE *file = fopen(path, "r");
+    if (!file) return before;
+    double now = fscanf(file, "%llu", &nanoseconds) == 1 && nanoseconds ? (double)nanoseconds * 1e-9 : before;
+    fclose(file);
+    return now;
+}
+
+static int measure(const char *into, char **command, bool threads)
+{
+    double began = monotonic(), first = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        execvp(command[0], command);
+        _exit(127);
+    }
+    int status = 0;
+    struct rusage use;
+    pid_t ended = 0;
+    while (threads && child > 0 && (ended = wait4(child, &status, WNOHANG, &use)) == 0) {
+        first = first_thread(child, first);
+        usleep(5000);
+    }
+    if (child < 0 || (!threads && (ended = wait4(child, &status, 0, &use)) < 0) || ended != child) return 126;
+    FILE *file = fopen(into, "w");
+    if (!file) return 126;
+    double processor = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+                       (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+    if (threads)
+        fprintf(file, "%.3f %.3f %.3f\n", monotonic() - began, first, processor - first);
+    else
+        fprintf(file, "%.3f %.3f %ld\n", monotonic() - began, processor, use.ru_maxrss);
+    if (fclose(file)) return 126;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int nap(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    return nanosleep(&t, NULL) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && !strcmp(argv[1], "same")) return compare(argv[2], argv[3]);
+    if (argc >= 3 && !strcmp(argv[1], "get")) return get(argv[2], argv + 3);
+    if (argc >= 4 && !strcmp(argv[1], "measure")) return measure(argv[2], argv + 3, false);
+    if (argc >= 4 && !strcmp(argv[1], "threads")) return measure(argv[2], argv + 3, true);
+    if (argc == 3 && !strcmp(argv[1], "nap")) return nap(strtod(argv[2], NULL));
+    fprintf(stderr, "see the head of tests/slow/tool.c\n");
+    return 2;
+}
