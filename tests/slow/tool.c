@@ -5,7 +5,6 @@
  *   tool get FILE KEY...         the value at object keys and array places, as JSON
  *   tool measure FILE COMMAND... runs the command and writes "<wall s> <processor s> <peak kB>" into FILE; exits
  *                                with its code
- *   tool threads FILE COMMAND... the same, and writes "<wall s> <first thread's processor s> <the others'>"
  *   tool nap SECONDS             sleeps */
 #include <jansson.h>
 #include <stdbool.h>
@@ -101,22 +100,9 @@ static double monotonic(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Processor seconds of a process's first thread so far, or what they were when it was last alive. */
-static double first_thread(pid_t process, double before)
+static int measure(const char *into, char **command)
 {
-    char path[64];
-    unsigned long long nanoseconds;
-    snprintf(path, sizeof path, "/proc/%ld/task/%ld/schedstat", (long)process, (long)process);
-    FILE *file = fopen(path, "r");
-    if (!file) return before;
-    double now = fscanf(file, "%llu", &nanoseconds) == 1 && nanoseconds ? (double)nanoseconds * 1e-9 : before;
-    fclose(file);
-    return now;
-}
-
-static int measure(const char *into, char **command, bool threads)
-{
-    double began = monotonic(), first = 0;
+    double began = monotonic();
     pid_t child = fork();
     if (child == 0) {
         execvp(command[0], command);
@@ -124,20 +110,12 @@ static int measure(const char *into, char **command, bool threads)
     }
     int status = 0;
     struct rusage use;
-    pid_t ended = 0;
-    while (threads && child > 0 && (ended = wait4(child, &status, WNOHANG, &use)) == 0) {
-        first = first_thread(child, first);
-        usleep(5000);
-    }
-    if (child < 0 || (!threads && (ended = wait4(child, &status, 0, &use)) < 0) || ended != child) return 126;
+    if (child < 0 || wait4(child, &status, 0, &use) != child) return 126;
     FILE *file = fopen(into, "w");
     if (!file) return 126;
     double processor = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
                        (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
-    if (threads)
-        fprintf(file, "%.3f %.3f %.3f\n", monotonic() - began, first, processor - first);
-    else
-        fprintf(file, "%.3f %.3f %ld\n", monotonic() - began, processor, use.ru_maxrss);
+    fprintf(file, "%.3f %.3f %ld\n", monotonic() - began, processor, use.ru_maxrss);
     if (fclose(file)) return 126;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -153,8 +131,7 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && !strcmp(argv[1], "same")) return compare(argv[2], argv[3]);
     if (argc >= 3 && !strcmp(argv[1], "get")) return get(argv[2], argv + 3);
-    if (argc >= 4 && !strcmp(argv[1], "measure")) return measure(argv[2], argv + 3, false);
-    if (argc >= 4 && !strcmp(argv[1], "threads")) return measure(argv[2], argv + 3, true);
+    if (argc >= 4 && !strcmp(argv[1], "measure")) return measure(argv[2], argv + 3);
     if (argc == 3 && !strcmp(argv[1], "nap")) return nap(strtod(argv[2], NULL));
     fprintf(stderr, "see the head of tests/slow/tool.c\n");
     return 2;

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Every single allocation of a small sweep fails, alone and from then on (tests/sweep/test_allocations.c; `make
+# check` takes a sample of the places).
+. "$(dirname "$0")/common.bash"
+
+if ! ${MAKE:-make} -s tests; then
+    bad "the tests build"
+    summary
+fi
+for backend in scripted reference; do
+    FOLDMILL_EVERY=${FOLDMILL_EVERY:-1} build/tests/foldmill_tests --filter "allocations/$backend" --timeout 850 \
+        >"$work/$backend" 2>&1 &
+    background+=($!)
+    eval "$backend=$!"
+done
+ended() {
+    wait "$1"
+    local code=$?
+    tail -n 30 "$2"
+    return $code
+}
+# shellcheck disable=SC2154
+check "a failed allocation in a sweep of the scripted backend" ended "$scripted" "$work/scripted"
+# shellcheck disable=SC2154
+check "a failed allocation in a sweep of the reference backend" ended "$reference" "$work/reference"
+summary
