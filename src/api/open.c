@@ -1,7 +1,9 @@
 #include "api/handle.h"
 
-#include <stdio.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "base/memory.h"
@@ -43,17 +45,17 @@ static char *beside(const char *path)
     return text.data;
 }
 
-/* `show results.db` means the journal itself. */
+/* `show results.db` means the journal itself. Only files are looked at: opening a FIFO would wait for ever.
+ */
 static bool is_journal(const char *path)
 {
-    struct stat st;
     char magic[16] = "";
-    /* Opening a FIFO would wait for a writer. */
-    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
-    FILE *file = fopen(path, "rbe");
-    size_t n = file ? fread(magic, 1, sizeof magic, file) : 0;
-    if (file) fclose(file);
-    return n == sizeof magic && !memcmp(magic, "SQLite format 3", 16);
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    ssize_t n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, magic, sizeof magic) : 0;
+    close(fd);
+    return n == (ssize_t)sizeof magic && !memcmp(magic, "SQLite format 3", sizeof magic);
 }
 
 static int handle_new(struct foldmill **out, const char *path, const char *journal, struct fm_error *err)

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <sys/stat.h>
+#include <sys/stat.h>
 
 #include "cli/cli_support.h"
 
@@ -80,6 +81,23 @@ Test(cli_usage, help_keys_prints_the_tables)
     cr_expect(eq(int, cli_run(&cli, "help", "keys", "adam", NULL, NULL, NULL), 0));
     cr_expect(cli_has(cli.result.out, "beta_1"));
     cr_expect(not(cli_has(cli.result.out, "kernel_size")));
+}
+
+/* What is no file must neither hang nor be read. */
+Test(cli_usage, things_that_are_no_files)
+{
+    char fifo[128];
+    cr_assert(eq(int, mkfifo(ts_join(fifo, sizeof fifo, cli.folder, "fifo"), 0600), 0));
+    static const char *const commands[] = {"run", "plan", "split", "show", "export"};
+    const char *const things[] = {fifo, cli.folder, "/dev/zero", "/dev/null"};
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++)
+        for (size_t t = 0; t < sizeof things / sizeof *things; t++) {
+            int code = cli_run(&cli, commands[c], things[t], c == 4 ? "--runs" : NULL, NULL, NULL, NULL);
+            cr_expect(eq(int, code, 2), "%s %s: %s", commands[c], things[t], cli.result.err);
+            code = cli_run(&cli, c == 4 ? "export" : "show", cli.file, "--journal", things[t],
+                           c == 4 ? "--trials" : NULL, NULL);
+            cr_expect(code == 1 || code == 2, "--journal %s: %s", things[t], cli.result.err);
+        }
 }
 
 /* A full disk and a closed output are noticed by every command that prints. */
