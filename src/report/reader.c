@@ -83,6 +83,7 @@ static int open_any(struct fm_reader *reader, struct fm_error *err)
     if (stat(reader->path, &st) != 0) return fm_fail_errno(err, "look at", reader->path);
     if (!S_ISREG(st.st_mode))
         return fm_fail(err, FM_EFILE, "%s is no file, so it is no journal", reader->path);
+    if (access(reader->path, R_OK) != 0) return fm_fail_errno(err, "read", reader->path);
     int rc = open_at(reader, reader->path, 0);
     if (rc == SQLITE_OK) return 0;
     if (((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) && open_immutable(reader))
