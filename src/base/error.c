@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const char *meaning(int code)
 {
     switch (code) {
@@ -53,6 +55,7 @@ static void set_text(struct fm_error *err, const char *format, va_list args)
     } else if ((size_t)n >= sizeof err->text) {
         mark_cut(err->text, sizeof err->text);
     }
+    fm_printable(err->text);
 }
 
 static bool begin(struct fm_error *err, int code, const char *file, int64_t line, int64_t column)
@@ -125,7 +128,7 @@ const char *fm_error_print(const struct fm_error *err, char *buffer, size_t size
                      err->text);
     }
     if (n >= 0 && (size_t)n >= size && size >= 4) mark_cut(buffer, size);
-    return buffer;
+    return fm_printable(buffer);
 }
 
 int fm_exit_code(int code)

@@ -8,7 +8,8 @@
  *
  * The text is one sentence for a person, without a trailing newline: what was found, what was expected, and
  * where it helps the nearest valid word. `file`, `line` and `column` (both from 1; 0 = unknown) say where the
- * user wrote it; fm_error_print joins them as "file:line:column: text".
+ * user wrote it; fm_error_print joins them as "file:line:column: text". What came from a file into a text is
+ * made harmless: control characters and bytes that are not UTF-8 become '?'.
  */
 #ifndef FM_BASE_ERROR_H
 #define FM_BASE_ERROR_H

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@ static char *format_text(const char *format, va_list args)
     if (n < 0) return NULL;
     char *text = fm_malloc((size_t)n + 1, 1);
     if (text) vsnprintf(text, (size_t)n + 1, format, args);
-    return text;
+    return text ? fm_printable(text) : NULL;
 }
 
 static bool is_known(const struct fm_notes *notes, const char *text)

@@ -1,5 +1,6 @@
-/* Notes and warnings for a person. The library never prints: it calls the sink that the program gave. Every
- * warning a person sees is also a note in `plan --json`, so notes are collected by the same call. */
+/* Notes and warnings for a person. The library never prints: notes are collected, and the program shows them.
+ * Every warning a person sees is also a note in `plan --json`. What came from a file into a note is made
+ * harmless: control characters and bytes that are not UTF-8 become '?'. */
 #ifndef FM_BASE_LOG_H
 #define FM_BASE_LOG_H
 

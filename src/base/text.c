@@ -170,3 +170,28 @@ const char *fm_show(const char *text, size_t size, char *buffer, size_t buffer_s
     buffer[used] = '\0';
     return buffer;
 }
+
+char *fm_printable(char *text)
+{
+    size_t left = strlen(text), used = 0;
+    for (const char *in = text; left > 0;) {
+        size_t n = utf8_length((const unsigned char *)in, left), step = n ? n : 1;
+        if (is_printable((const unsigned char *)in, n)) {
+            memmove(text + used, in, n);
+            used += n;
+        } else {
+            text[used++] = '?';
+        }
+        in += step;
+        left -= step;
+    }
+    text[used] = '\0';
+    return text;
+}
+
+void fm_text_add_shown(struct fm_text *t, const char *s)
+{
+    size_t before = t->size;
+    fm_text_add_string(t, s);
+    if (!t->failed && t->data) t->size = before + strlen(fm_printable(t->data + before));
+}

@@ -19,6 +19,8 @@ struct fm_text {
 void fm_text_add(struct fm_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void fm_text_add_bytes(struct fm_text *t, const char *bytes, size_t size);
 void fm_text_add_string(struct fm_text *t, const char *s);
+/* Adds `s` as fm_printable leaves it. */
+void fm_text_add_shown(struct fm_text *t, const char *s);
 void fm_text_fini(struct fm_text *t);
 
 /* Reads one decimal number that fills all `size` bytes: [+-] digits [. digits] [e [+-] digits], digits on at
@@ -49,5 +51,7 @@ int64_t fm_utf8_invalid(const char *bytes, size_t size);
 /* Copies `text` for a message: control characters and bytes that are not UTF-8 become '?', and what is longer
  * than the buffer ends in "...". */
 const char *fm_show(const char *text, size_t size, char *buffer, size_t buffer_size);
+/* The same in place, for a text that ends in '\0'; it never grows. Gives `text`. */
+char *fm_printable(char *text);
 
 #endif

@@ -22,9 +22,8 @@ void fm_table_cell(struct fm_table *table, const char *format, ...)
     if (cell) {
         vsnprintf(cell, (size_t)n + 1, format, args);
         /* Names come from files: none of them may steer the terminal. */
-        for (char *c = cell; *c; c++)
-            if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-        fm_text_add_bytes(&table->cells, cell, (size_t)n + 1);
+        fm_printable(cell);
+        fm_text_add_bytes(&table->cells, cell, strlen(cell) + 1);
         table->count++;
     }
     va_end(args);

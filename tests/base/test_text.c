@@ -155,6 +155,34 @@ Test(text, messages_show_no_control_characters)
     cr_assert_str_eq(fm_show("a", 1, small, 0), "");
 }
 
+/* Names come from files: in a message, an error or a note none of them may steer the terminal. */
+Test(text, what_a_person_is_told_holds_no_control_characters)
+{
+    static const char wild[] = "a\x1b[31m\n\xc2\x9b"
+                               "1\xff\xc3\xa9",
+                      tame[] = "a?[31m??1?\xc3\xa9";
+    char copy[sizeof wild], line[256];
+    memcpy(copy, wild, sizeof wild);
+    cr_assert_str_eq(fm_printable(copy), tame);
+    struct fm_text text = {0};
+    fm_text_add_string(&text, "\033[1m");
+    fm_text_add_shown(&text, wild);
+    fm_text_add_string(&text, ".");
+    cr_assert(!text.failed);
+    cr_assert_eq(text.size, 4 + strlen(tame) + 1);
+    cr_assert_str_eq(text.data, "\033[1ma?[31m??1?\xc3\xa9.", "what stood before stays as it was");
+    fm_text_fini(&text);
+    struct fm_error err = {0};
+    fm_fail_at(&err, FM_EFILE, "dir\x1b/x.csv", 3, 0, "the column '%s' is unknown", wild);
+    cr_assert_str_eq(err.text, "the column 'a?[31m??1?\xc3\xa9' is unknown");
+    cr_assert_str_eq(fm_error_print(&err, line, sizeof line),
+                     "dir?/x.csv:3: the column 'a?[31m??1?\xc3\xa9' is unknown");
+    struct fm_notes notes = {0};
+    fm_note(&notes, FM_NOTE, "record %s", wild);
+    cr_assert_str_eq(notes.text[0], "record a?[31m??1?\xc3\xa9");
+    fm_notes_fini(&notes);
+}
+
 Test(error, the_first_error_is_kept)
 {
     struct fm_error err = {0};
