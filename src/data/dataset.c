@@ -68,11 +68,8 @@ int64_t fm_dataset_record_of(const struct fm_dataset *d, int64_t position)
 
 const char *fm_dataset_record_id(const struct fm_dataset *d, int64_t record, char *buffer, size_t size)
 {
-    if (d->record_ids) {
-        snprintf(buffer, size, "%s", d->record_ids[record]);
-    } else {
-        snprintf(buffer, size, "%" PRId64, record);
-    }
+    if (d->record_ids) return d->record_ids[record];
+    snprintf(buffer, size, "%" PRId64, record);
     return buffer;
 }
 

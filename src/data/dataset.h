@@ -118,7 +118,8 @@ int fm_data_files(const struct fm_data_config *config, char ***paths, int64_t *c
 
 int64_t fm_dataset_record_length(const struct fm_dataset *data, int64_t record);   /* real positions */
 int64_t fm_dataset_record_of(const struct fm_dataset *data, int64_t position);     /* binary search */
-/* The record's id as the user knows it, into buffer; fold files use the part before '#'. */
+/* The record's id as the user knows it, whole: the data set's own text, or its number written into `buffer` (24 bytes
+ * are enough); fold files use the part before '#'. */
 const char *fm_dataset_record_id(const struct fm_dataset *data, int64_t record, char *buffer, size_t size);
 int64_t fm_dataset_bytes(const struct fm_dataset *data);                           /* resident */
 

@@ -172,6 +172,7 @@ void fm_file_list_fini(struct fm_file_list *list)
 {
     for (size_t i = 0; i < list->count; i++) free_file(&list->files[i]);
     fm_free(list->files);
+    fm_names_fini(&list->seen);
     *list = (struct fm_file_list){0};
 }
 
@@ -196,13 +197,12 @@ static bool name_columns(struct fm_data_file *file, const struct fm_pattern *pat
 static int add_file(struct fm_file_list *list, const char *path, const struct fm_pattern *pattern,
                     const struct fm_span_text *value, const struct fm_node *node, struct fm_error *err)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->files[i].path, path) == 0) {
-            return fm_fail_at(err, FM_EFILE, node->file, node->line, node->column,
-                              "path: %s is listed twice, so its rows would be read twice", path);
-        }
-    }
-    if (fm_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files) != 0) {
+    uint32_t number;
+    if (fm_names_find(&list->seen, path, strlen(path), &number))
+        return fm_fail_at(err, FM_EFILE, node->file, node->line, node->column,
+                          "path: %s is listed twice, so its rows would be read twice", path);
+    if (fm_names_add(&list->seen, path, strlen(path), &number) != 0 ||
+        fm_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files) != 0) {
         return fm_fail_memory(err);
     }
     struct fm_data_file file = {.path = fm_strdup(path)};

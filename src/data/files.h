@@ -3,6 +3,7 @@
 #define FM_DATA_FILES_H
 
 #include "data/dataset.h"
+#include "data/names.h"
 
 /* A file to read and the text columns its name gives: one per {name} of the pattern, then `file`. */
 struct fm_data_file {
@@ -15,6 +16,7 @@ struct fm_data_file {
 struct fm_file_list {
     struct fm_data_file *files;
     size_t count, capacity;
+    struct fm_names seen; /* their paths */
 };
 
 /* Expands config->path in reading order: as listed, each glob sorted byte by byte. A pattern without a match,

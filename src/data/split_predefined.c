@@ -180,10 +180,11 @@ static int check_records(const struct fm_members *members, struct fm_deal *deal,
         fm_members_of_record(members, r, &first, &count);
         deal->of_record[r] = FM_NOWHERE;
         if (count == 0) continue;
-        char id[80];
+        char number[24], shown[80];
+        const char *id = fm_dataset_record_id(data, r, number, sizeof number);
         return fm_fail_at(err, FM_EFILE, path, 0, 0,
                           "the record '%s' is not listed; add it, with fold -1 if it always trains",
-                          fm_dataset_record_id(data, r, id, sizeof id));
+                          fm_show(id, strlen(id), shown, sizeof shown));
     }
     return 0;
 }

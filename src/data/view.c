@@ -131,6 +131,14 @@ static int no_examples(const struct search *s, const struct fm_data_config *conf
                       (long long)longest_record(s->data), (long long)s->rules[s->longest].length);
 }
 
+/* A record's id for a message: cut where it is long. */
+static const char *shown_id(const struct fm_dataset *data, int64_t record, char *buffer, size_t size)
+{
+    char number[24];
+    const char *id = fm_dataset_record_id(data, record, number, sizeof number);
+    return fm_show(id, strlen(id), buffer, size);
+}
+
 static void note_examples(const struct fm_examples *examples, const struct search *s, int64_t shortest,
                           struct fm_notes *notes)
 {
@@ -138,14 +146,14 @@ static void note_examples(const struct fm_examples *examples, const struct searc
     if (s->short_records == 1) {
         fm_note(notes, FM_NOTE,
                 "record %s has %lld positions, too short for a window of %lld: it gives no example",
-                fm_dataset_record_id(s->data, s->short_record, id, sizeof id),
+                shown_id(s->data, s->short_record, id, sizeof id),
                 (long long)fm_dataset_record_length(s->data, s->short_record), (long long)examples->longest);
     } else if (s->short_records > 1) {
         fm_note(
             notes, FM_NOTE,
             "%lld of %lld records are too short for a window of %lld and give no example (the first is %s)",
             (long long)s->short_records, (long long)s->data->nrecords, (long long)examples->longest,
-            fm_dataset_record_id(s->data, s->short_record, id, sizeof id));
+            shown_id(s->data, s->short_record, id, sizeof id));
     }
     if (s->dropped > 0)
         fm_note(notes, FM_NOTE,
@@ -257,7 +265,7 @@ static int no_target(const struct fm_view *view, int64_t record, int64_t anchor,
         err, FM_EFILE,
         "the window of %lld at position %lld of record %s reads its label where the target is not "
         "listed (other: skip), though windows of %lld do not; use label: anchor, or list that class",
-        (long long)view->length, (long long)anchor, fm_dataset_record_id(view->data, record, id, sizeof id),
+        (long long)view->length, (long long)anchor, shown_id(view->data, record, id, sizeof id),
         (long long)view->examples->longest);
 }
 

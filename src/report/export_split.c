@@ -8,7 +8,7 @@ int fm_export_split(const struct fm_prepared *p, const struct fm_writer *out, st
     const struct fm_view *view = &p->views[p->longest];
     const struct fm_split *split = &p->splits[0];
     struct fm_rows csv;
-    char id[512];
+    char id[24];
     fm_rows_init(&csv, out);
     for (int i = 0; i < 5; i++) fm_rows_text(&csv, head[i]);
     fm_rows_end(&csv);

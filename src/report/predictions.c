@@ -147,7 +147,7 @@ static const struct fm_fold *find_fold(const struct fm_prepared *p, const struct
 static void write_row(struct predictions *e, const struct scored *run, const struct fm_view *view,
                       int64_t example, const char *scores)
 {
-    char id[512];
+    char id[24];
     struct fm_place place;
     fm_place_of(view, example, &place);
     fm_rows_integer(&e->csv, run->trial);

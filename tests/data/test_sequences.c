@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct ts_loading l;
@@ -126,4 +127,17 @@ Test(sequences, weights_and_folds_hold_for_the_row)
     cr_assert_str_eq(l.data.fold_names[0], "a");
     cr_assert_eq(ts_load(&l, SMALL "sequence: {column: s, alphabet: AB}", "mse"), 0);
     cr_assert_eq(l.data.target_values[1], 1);
+}
+
+/* Ids join exports with the user's own tables, so they must come out whole, however long they are. */
+Test(sequences, long_ids_are_not_cut)
+{
+    char file[2000], id[701], number[24];
+    memset(id, 'i', 700);
+    id[700] = '\0';
+    snprintf(file, sizeof file, "id,s,t\n%s,AB,01\n%s,BA,10\n", id, id);
+    cr_assert(ts_loading_file(&l, "a.csv", file, 0));
+    loads(SMALL "record: id, sequence: {column: s, alphabet: AB}");
+    cr_assert_str_eq(fm_dataset_record_id(&l.data, 0, number, sizeof number), id);
+    cr_assert_str_eq(fm_dataset_record_id(&l.data, 1, number, sizeof number) + 700, "#2");
 }
