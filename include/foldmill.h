@@ -275,7 +275,7 @@ struct fm_board_trial {
     int64_t pooled_count;       /* examples in it; 0 = not pooled */
     const int64_t *confusion;   /* of all runs together, or NULL */
     int64_t param_count, length, seed;
-    bool kept; /* predictions and weights are in the journal */
+    bool kept; /* what the sweep keeps of its best trials is in the journal */
     const struct fm_board_run *runs;
     int64_t nruns;
 };
@@ -295,9 +295,10 @@ struct fm_board {
     const char *metric; /* "val_auc" */
     int measure;        /* its index */
     bool maximize;
-    const char *watched;        /* evaluated each epoch: "val" (the fold that is scored) or "inner" */
-    bool stops_early;           /* early stopping looked at it */
-    const char *const *classes; /* names in order; NULL for numbers */
+    const char *watched; /* evaluated each epoch: "val" (the fold that is scored) or "inner" */
+    bool stops_early;    /* early stopping looked at it */
+    bool keeps_predictions, keeps_weights; /* what is kept of the best trials */
+    const char *const *classes;            /* names in order; NULL for numbers */
     int64_t nclasses;
     const struct fm_board_fold *folds;
     int64_t nfolds;
@@ -312,8 +313,8 @@ struct fm_board {
     int64_t nnumbers;
     void *owner; /* the library's */
 };
-/* A consistent picture of the journal as it is now; the caller frees it. FM_EFILE when there is no journal.
- */
+/* A consistent picture of the journal as it is now; the caller frees it. FM_EFILE when there is no journal, FM_EBUSY
+ * while a run that made it has not written the sweep yet. */
 FM_API int fm_board_read(struct foldmill *sweep, struct fm_board **board, struct fm_error *err);
 FM_API void fm_board_free(struct fm_board *board);
 

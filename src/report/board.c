@@ -92,7 +92,7 @@ static void read_sweep(struct fm_board_store *store, struct fm_reader *reader)
     struct fm_board *board = &store->board;
     fm_reader_query(reader,
                     "SELECT name, device, finished, examples, records, metric, maximize, watched, classes, "
-                    "fingerprint_text FROM sweep");
+                    "fingerprint_text, keep_predictions, keep_weights FROM sweep");
     if (fm_reader_row(reader)) {
         board->name = fm_pool_text(&store->pool, fm_reader_text(reader, 0));
         board->device = fm_pool_text(&store->pool, fm_reader_text(reader, 1));
@@ -104,6 +104,8 @@ static void read_sweep(struct fm_board_store *store, struct fm_reader *reader)
         board->watched = fm_pool_text(&store->pool, fm_reader_text(reader, 7));
         read_classes(store, fm_reader_text(reader, 8));
         board->stops_early = has_early_stopping(fm_reader_text(reader, 9));
+        board->keeps_predictions = fm_reader_integer(reader, 10) != 0;
+        board->keeps_weights = fm_reader_integer(reader, 11) != 0;
         board->measure = fm_measure_find(board->metric);
         if (board->measure < 0 && !store->pool.failed)
             fm_fail(&reader->error, FM_EFILE,

@@ -28,13 +28,13 @@ static void add_value(struct fm_text *text, const json_t *value)
     if (!value || json_is_null(value)) {
         fm_text_add_string(text, "-");
     } else if (json_is_string(value)) {
-        fm_text_add_string(text, json_string_value(value));
+        fm_text_add_shown(text, json_string_value(value));
     } else if (json_is_real(value)) {
         fm_text_add_string(text, fm_format_number(json_real_value(value), buffer));
     } else {
         char *dump = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         if (dump)
-            fm_text_add_string(text, dump);
+            fm_text_add_shown(text, dump);
         else
             text->failed = true;
         free(dump);
@@ -178,11 +178,9 @@ static void add_common(struct fm_text *text, const struct fm_board *board, const
                 continue;
             }
             if (varies(params, board->ntrials, name)) continue;
-            fm_text_add(text, "%s%s = ",
-                        said++               ? ", "
-                        : board->ntrials > 1 ? "In all trials: "
-                                             : "Parameters: ",
-                        name);
+            fm_text_add_string(text, said++ ? ", " : board->ntrials > 1 ? "In all trials: " : "Parameters: ");
+            fm_text_add_shown(text, name);
+            fm_text_add_string(text, " = ");
             add_value(text, value);
         }
     if (said) fm_text_add_string(text, ".\n");
@@ -278,8 +276,11 @@ static void add_partial(struct fm_text *text, const struct fm_board *board)
     if (pending)
         fm_text_add(text, "%" PRId64 " trial%s not finished: foldmill run goes on with %s.\n", pending,
                     pending == 1 ? "" : "s", pending == 1 ? "it" : "them");
-    if (kept)
-        fm_text_add(text, "Predictions and weights of %" PRId64 " trial%s are kept: foldmill export.\n", kept,
+    const char *what = board->keeps_predictions && board->keeps_weights ? "Predictions and weights"
+                       : board->keeps_predictions                       ? "Predictions"
+                                                                        : "Weights";
+    if (kept && (board->keeps_predictions || board->keeps_weights))
+        fm_text_add(text, "%s of %" PRId64 " trial%s are kept: foldmill export.\n", what, kept,
                     kept == 1 ? "" : "s");
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static void add_param(struct fm_rows *csv, const json_t *value)
 {
     if (!value || json_is_null(value)) {
@@ -110,15 +112,22 @@ static void add_run(struct fm_rows *csv, const struct fm_board *board, int64_t t
     fm_rows_end(csv);
 }
 
-/* Boards stand in order of rank; files of rows are easier to join in order of number. */
-static const struct fm_board_trial *next_trial(const struct fm_board *board, int64_t after)
+static int by_number(const void *a, const void *b)
 {
-    const struct fm_board_trial *next = NULL;
-    for (int64_t i = 0; i < board->ntrials; i++) {
-        const struct fm_board_trial *t = &board->trials[i];
-        if (t->trial > after && (!next || t->trial < next->trial)) next = t;
-    }
-    return next;
+    const struct fm_board_trial *x = *(const struct fm_board_trial *const *)a;
+    const struct fm_board_trial *y = *(const struct fm_board_trial *const *)b;
+    return x->trial < y->trial ? -1 : x->trial > y->trial;
+}
+
+/* Boards stand in order of rank; files of rows are easier to join in order of number. The caller frees; NULL
+ * when memory is out. */
+static const struct fm_board_trial **in_order(const struct fm_board *board)
+{
+    size_t n = (size_t)board->ntrials;
+    const struct fm_board_trial **trials = fm_malloc(n, sizeof *trials);
+    for (size_t i = 0; trials && i < n; i++) trials[i] = &board->trials[i];
+    if (trials && n) qsort(trials, n, sizeof *trials, by_number);
+    return trials;
 }
 
 int fm_export_runs(const struct fm_board *board, const struct fm_writer *out, struct fm_error *err)
@@ -127,13 +136,17 @@ int fm_export_runs(const struct fm_board *board, const struct fm_writer *out, st
                                        "reason",  "numbers",   "epochs", "scored_epoch", "best_epoch",
                                        "stopped", "bad_steps", "seconds"};
     struct fm_rows csv;
+    const struct fm_board_trial **trials = in_order(board);
+    if (!trials) return fm_fail_memory(err);
     fm_rows_init(&csv, out);
     add_names(&csv, head, sizeof head / sizeof *head);
     for (int m = 0; m < FM_MEASURES; m++)
         if (has_column(board, m, false)) fm_rows_text(&csv, fm_measure_name(m));
     fm_rows_end(&csv);
-    for (const struct fm_board_trial *t = next_trial(board, 0); t; t = next_trial(board, t->trial))
-        for (int64_t r = 0; r < t->nruns; r++) add_run(&csv, board, t->trial, &t->runs[r]);
+    for (int64_t i = 0; i < board->ntrials; i++)
+        for (int64_t r = 0; r < trials[i]->nruns; r++)
+            add_run(&csv, board, trials[i]->trial, &trials[i]->runs[r]);
+    fm_free(trials);
     return fm_rows_fini(&csv, err);
 }
 
@@ -149,27 +162,36 @@ static void seen_measures(const struct fm_board *board, bool seen[FM_MEASURES])
         }
 }
 
+static void add_history(struct fm_rows *csv, int64_t trial, const struct fm_board_run *run,
+                        const bool seen[FM_MEASURES])
+{
+    for (int64_t e = 0; e < run->nhistory; e++) {
+        const struct fm_board_epoch *epoch = &run->history[e];
+        int64_t numbers[] = {trial, run->repeat, run->fold, epoch->epoch, epoch->best};
+        for (int i = 0; i < 5; i++) fm_rows_integer(csv, numbers[i]);
+        fm_rows_number(csv, epoch->learning_rate);
+        for (int m = 0; m < FM_MEASURES; m++)
+            if (seen[m]) fm_rows_number(csv, epoch->measures[m]);
+        fm_rows_end(csv);
+    }
+}
+
 int fm_export_history(const struct fm_board *board, const struct fm_writer *out, struct fm_error *err)
 {
     static const char *const head[] = {"trial", "repeat", "fold", "epoch", "best", "learning_rate"};
     bool seen[FM_MEASURES];
     struct fm_rows csv;
+    const struct fm_board_trial **trials = in_order(board);
+    if (!trials) return fm_fail_memory(err);
     seen_measures(board, seen);
     fm_rows_init(&csv, out);
     add_names(&csv, head, 6);
     for (int m = 0; m < FM_MEASURES; m++)
         if (seen[m]) fm_rows_text(&csv, fm_measure_name(m));
     fm_rows_end(&csv);
-    for (const struct fm_board_trial *t = next_trial(board, 0); t; t = next_trial(board, t->trial))
-        for (int64_t r = 0; r < t->nruns; r++)
-            for (int64_t e = 0; e < t->runs[r].nhistory; e++) {
-                const struct fm_board_epoch *epoch = &t->runs[r].history[e];
-                int64_t numbers[] = {t->trial, t->runs[r].repeat, t->runs[r].fold, epoch->epoch, epoch->best};
-                for (int i = 0; i < 5; i++) fm_rows_integer(&csv, numbers[i]);
-                fm_rows_number(&csv, epoch->learning_rate);
-                for (int m = 0; m < FM_MEASURES; m++)
-                    if (seen[m]) fm_rows_number(&csv, epoch->measures[m]);
-                fm_rows_end(&csv);
-            }
+    for (int64_t i = 0; i < board->ntrials; i++)
+        for (int64_t r = 0; r < trials[i]->nruns; r++)
+            add_history(&csv, trials[i]->trial, &trials[i]->runs[r], seen);
+    fm_free(trials);
     return fm_rows_fini(&csv, err);
 }

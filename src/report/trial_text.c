@@ -47,7 +47,13 @@ static void add_head(struct fm_text *text, const struct fm_board *board, const s
     fm_json_stored(&j, NULL, t->params);
     if (t->state != FM_STATE_INVALID)
         fm_text_add(text, "\nwindow %" PRId64 ", %" PRId64 " weights", t->length, t->param_count);
-    fm_text_add(text, ", from %s%s\n", t->origin, t->kept ? ", predictions and weights kept" : "");
+    const bool predictions = t->kept && board->keeps_predictions, weights = t->kept && board->keeps_weights;
+    fm_text_add(text, ", from %s%s%s\n", t->origin,
+                predictions && weights ? ", predictions and weights"
+                : predictions          ? ", predictions"
+                : weights              ? ", weights"
+                                       : "",
+                predictions || weights ? " kept" : "");
 }
 
 static const struct fm_board_fold *fold_of(const struct fm_board *board, const struct fm_board_trial *t,

@@ -66,14 +66,21 @@ static int add_variable(struct fm_npz_file *npz, const json_t *layers, const jso
     return rc;
 }
 
+static int unreadable(const json_error_t *error, struct fm_error *err)
+{
+    if (json_error_code(error) == json_error_out_of_memory) return fm_fail_memory(err);
+    return fm_fail(err, FM_EIO, "the journal's list of layers cannot be read: it is damaged");
+}
+
 static int write_file(struct fm_reader *reader, const char *path, struct fm_error *err)
 {
-    json_t *variables = json_loads(fm_reader_text(reader, 3), 0, NULL);
-    json_t *layers = json_loads(fm_reader_text(reader, 4), 0, NULL);
+    json_error_t error;
+    json_t *variables = json_loads(fm_reader_text(reader, 3), 0, &error);
+    json_t *layers = variables ? json_loads(fm_reader_text(reader, 4), 0, &error) : NULL;
     const char *blob = sqlite3_column_blob(reader->statement, 5);
     size_t size = (size_t)sqlite3_column_bytes(reader->statement, 5), used = 0;
     struct fm_npz_file *npz = NULL;
-    int rc = fm_npz_create(&npz, path, err);
+    int rc = variables && layers ? fm_npz_create(&npz, path, err) : unreadable(&error, err);
     for (size_t i = 0; !rc && i < json_array_size(variables); i++)
         rc = add_variable(npz, layers, json_array_get(variables, i), blob, size, &used, err);
     if (!rc && used != size)

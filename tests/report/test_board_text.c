@@ -71,6 +71,43 @@ Test(report_text, honest_folds_are_called_so)
     free(text);
 }
 
+/* What is not kept is not promised. */
+Test(report_text, what_is_kept_is_said)
+{
+    static const struct {
+        int predictions, weights;
+        const char *board, *trial;
+    } cases[] = {{1, 1, "\nPredictions and weights of 1 trial are kept", ", predictions and weights kept\n"},
+                 {1, 0, "\nPredictions of 1 trial are kept", ", predictions kept\n"},
+                 {0, 1, "\nWeights of 1 trial are kept", ", weights kept\n"},
+                 {0, 0, NULL, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char sql[128];
+        snprintf(sql, sizeof sql, "UPDATE sweep SET keep_predictions = %d, keep_weights = %d",
+                 cases[i].predictions, cases[i].weights);
+        cr_assert(ts_sql(path, sql));
+        char *board = text_of(0, NULL), *trial = text_of(9, NULL);
+        if (cases[i].board) {
+            expect_in(board, cases[i].board);
+            expect_in(trial, cases[i].trial);
+        } else {
+            cr_expect(eq(ptr, strstr(board, " kept"), NULL));
+            cr_expect(eq(ptr, strstr(trial, " kept"), NULL));
+        }
+        free(board);
+        free(trial);
+    }
+}
+
+Test(report_text, parameters_do_not_steer_the_terminal)
+{
+    cr_assert(ts_sql(path, "UPDATE trial SET params = '{\"a\\u001b[1m\": \"\\u001b[31mred\"}'"));
+    char *text = text_of(0, NULL);
+    expect_in(text, "In all trials: a?[1m = ?[31mred.");
+    cr_expect(eq(ptr, strchr(text, '\033'), NULL));
+    free(text);
+}
+
 Test(report_text, mixed_numbers_are_said)
 {
     cr_assert(ts_sql(path, "UPDATE run SET numbers = 'cpu-fma' WHERE trial = 2"));
