@@ -16,12 +16,14 @@ int fm_device_choose(const char *name, const struct fm_backend **backend, const 
     *backend = NULL;
     *select = colon ? colon + 1 : NULL;
     if (size < sizeof kind) memcpy(kind, name, size);
-    if (!strcmp(kind, "cuda"))
-        return fm_fail(err, FM_ELATER, "--device cuda is not available yet: use --device cpu");
-    if (*kind && size < sizeof kind) *backend = fm_backend_find(kind);
-    if (*backend && *select)
+    struct fm_error own = {0};
+    int rc = fm_backend_find(backend, kind, &own);
+    if (!rc && *select)
         return fm_fail(err, FM_EUSAGE, "--device %s: only cuda has numbers; use --device %s", name, kind);
-    if (*backend) return 0;
+    if (rc != FM_EUSAGE) {
+        if (rc && err && !err->code) *err = own;
+        return rc;
+    }
     const char *near = fm_nearest(kind, known, sizeof known / sizeof *known);
     char shown[48];
     fm_show(name, strlen(name), shown, sizeof shown);
@@ -60,11 +62,11 @@ int fm_device_list(char **out, struct fm_error *err)
 {
     struct fm_text text = {0};
     *out = NULL;
-    const struct fm_backend *cpu = fm_backend_find("cpu");
+    const struct fm_backend *cpu;
     struct fm_device *device = NULL;
     struct fm_device_options options = {0};
     struct fm_error own = {0};
-    if (cpu && cpu->open(&device, &options, &own) == 0) {
+    if (fm_backend_find(&cpu, "cpu", &own) == 0 && cpu->open(&device, &options, &own) == 0) {
         fm_text_add(&text, "cpu   %s, %lld lanes, numbers %s\n", cpu->describe(device),
                     (long long)cpu->lanes(device), cpu->numbers(device));
         cpu->close(device);

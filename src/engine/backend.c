@@ -4,8 +4,14 @@
 
 #include "engine/reference/reference.h"
 
-const struct fm_backend *fm_backend_find(const char *name)
+int fm_backend_find(const struct fm_backend **backend, const char *name, struct fm_error *err)
 {
-    if (!strcmp(name, "cpu") || !strcmp(name, "auto")) return &fm_backend_reference;
-    return NULL;
+    *backend = NULL;
+    if (!strcmp(name, "cpu") || !strcmp(name, "auto")) {
+        *backend = &fm_backend_reference;
+        return 0;
+    }
+    if (!strcmp(name, "cuda"))
+        return fm_fail(err, FM_ELATER, "--device cuda is not available yet: use --device cpu");
+    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu or auto", name);
 }

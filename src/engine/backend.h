@@ -70,7 +70,9 @@ struct fm_request {
     enum fm_on_nan on_nan;
     double loss_sum;               /* the epoch's sum so far: the report's goes on from it, step by step, so that the
                                       bits do not depend on how an epoch was cut into requests */
-    /* FM_EVALUATE: all examples of `part`, in set order, in inference mode, weights not applied. */
+    /* FM_EVALUATE: all examples of `part`, in set order, in inference mode, weights not applied. What it writes to is
+     * the caller's host memory, of any kind; it must live until `wait` gave the report or lane_close returned, and
+     * is whole only then. */
     enum fm_part part;
     unsigned returns;
     int64_t *confusion;            /* [K][K], true x predicted, written (not added to) by the backend; K = nclasses, or
@@ -122,9 +124,13 @@ struct fm_backend {
     void (*close)(struct fm_device *device);       /* all lanes closed, all data unloaded before */
     /* One line about the device for `devices` and the journal; static until close. */
     const char *(*describe)(const struct fm_device *device);
-    /* Class of the numbers (rule 8 of design.md): "cpu-reference", "cpu-fma", "cuda/<plan hash>". */
+    /* Class of the numbers (rule 8 of design.md): "cpu-reference", "cpu-fma", "cuda-fused". Within a class the bits
+     * follow from program, batch size and plan; the scheduler puts the plan's hash on record beside it. */
     const char *(*numbers)(const struct fm_device *device);
     int64_t (*lanes)(const struct fm_device *device);   /* how many lanes to keep open */
+    /* Bytes that the lanes may take together on the device, beside what is loaded; 0 = they live in the machine's own
+     * memory, which the scheduler knows. Asked once, after load. */
+    int64_t (*memory)(const struct fm_device *device);
 
     int (*load)(struct fm_device *device, const struct fm_resident *resident, int *dataset, struct fm_error *err);
     void (*unload)(struct fm_device *device, int dataset);
@@ -161,7 +167,8 @@ struct fm_backend {
     void (*cancel)(struct fm_lane *lane);
 };
 
-/* Backends by name; NULL when there is none ("cuda" is not available yet). `auto` is the best one that opens. */
-const struct fm_backend *fm_backend_find(const char *name);
+/* The backend of that name, a table that lives as long as the process; `auto` is the best one there is. FM_EUSAGE for an
+ * unknown name; one that is known but cannot be had here is told with the reason ("cuda": FM_ELATER at present). */
+int fm_backend_find(const struct fm_backend **backend, const char *name, struct fm_error *err);
 
 #endif

@@ -202,13 +202,14 @@ static int schedule_init(struct fm_schedule *s, struct fm_prepared *p,
     s->views = fm_calloc((size_t)s->nlanes, sizeof *s->views);
     if (!s->lanes || !s->views) return fm_fail_memory(err);
     for (int64_t i = 0; i < s->nlanes; i++) s->lanes[i].schedule = s;
-    s->memory = options->memory ? options->memory : fm_schedule_memory();
     s->began = fm_monotonic();
     fm_prepared_resident(p, &s->resident);
     int rc = list_runs(s, err);
     if (!rc) rc = pool_left_over(s, err);
     if (!rc) rc = fm_journal_keep(s->journal, p, err);
     if (!rc && s->nwaiting) rc = s->backend->load(s->device, &s->resident, &s->dataset, err);
+    s->memory = options->memory ? options->memory : s->backend->memory(s->device);
+    if (s->memory <= 0) s->memory = fm_schedule_memory();
     return rc;
 }
 

@@ -46,7 +46,7 @@ struct fm_schedule_options {
     const struct fm_watcher *watcher; /* may be NULL */
     const atomic_int *stop;           /* set from a signal handler: nonzero = stop at the next safe point */
     double checkpoint_seconds;        /* 10 */
-    int64_t memory;                   /* bytes that lanes may take together; 0 = the machine's */
+    int64_t memory; /* bytes that lanes may take together; 0 = the device's, or the machine's */
 };
 
 /* Runs everything that is not over. 0 = all over (see `failed`), FM_EINTERRUPTED when `stop` was set (the

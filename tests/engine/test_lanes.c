@@ -415,8 +415,13 @@ Test(engine_lanes, mistakes_of_the_caller)
     const struct fm_device_options many = {.lanes = 1000000}, part = {.select = "1"};
     cr_assert_eq(b->open(&device, &many, &err), FM_EUSAGE);
     cr_assert_eq(b->open(&device, &part, &err), FM_EUSAGE);
-    cr_assert_null(fm_backend_find("cuda"));
-    cr_assert_not_null(fm_backend_find("cpu"));
+    const struct fm_backend *found;
+    fm_error_clear(&err);
+    cr_assert_eq(fm_backend_find(&found, "cuda", &err), FM_ELATER);
+    cr_assert(strstr(err.text, "not available yet") && !found);
+    cr_assert_eq(fm_backend_find(&found, "gpu", NULL), FM_EUSAGE);
+    cr_assert_eq(fm_backend_find(&found, "cpu", NULL), 0);
+    cr_assert_not_null(found);
     ts_bench_close(&bench);
 }
 

@@ -143,6 +143,11 @@ static int64_t scripted_cost(const struct fm_device *device, const struct fm_pro
     return device->options.bytes > 0 ? device->options.bytes : program->float_count * 16 + batch * 64;
 }
 
+static int64_t scripted_memory(const struct fm_device *device)
+{
+    return device->options.memory;
+}
+
 static uint64_t scripted_plan_hash(const struct fm_device *device, const struct fm_program *program,
                                    int64_t batch)
 {
@@ -509,6 +514,7 @@ const struct fm_backend fm_backend_scripted = {
     .describe = scripted_describe,
     .numbers = scripted_numbers,
     .lanes = scripted_lanes,
+    .memory = scripted_memory,
     .load = scripted_load,
     .unload = scripted_unload,
     .transfers = scripted_transfers,

@@ -47,11 +47,12 @@ struct fm_scripted_fault {
 #define FM_SCRIPTED_FAULTS 16
 
 struct fm_scripted_options {
-    uint64_t order;      /* seed of the order of completions */
-    double idle;         /* share of waits that find nothing finished, in [0, 1) */
-    int64_t lanes;       /* what `lanes` answers unless the caller asked for a number; 0 = 2 */
-    int64_t bytes;       /* what `cost` answers; 0 = by the program's parameters */
-    int64_t lost_after;  /* the device is lost after so many reports; 0 = never */
+    uint64_t order;     /* seed of the order of completions */
+    double idle;        /* share of waits that find nothing finished, in [0, 1) */
+    int64_t lanes;      /* what `lanes` answers unless the caller asked for a number; 0 = 2 */
+    int64_t bytes;      /* what `cost` answers; 0 = by the program's parameters */
+    int64_t memory;     /* bytes the device says lanes may take together; 0 = it leaves that to the machine */
+    int64_t lost_after; /* the device is lost after so many reports; 0 = never */
     const char *numbers; /* class of the numbers; NULL = "scripted" */
     double (*loss)(void *context,
                    const struct fm_scripted_at *at); /* NULL = a falling curve with keyed noise */

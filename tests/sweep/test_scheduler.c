@@ -197,6 +197,21 @@ Test(scheduler, memory_is_admitted_by_arithmetic)
     ts_sweep_fini(&sweep);
 }
 
+/* A device with memory of its own says how much there is; the machine's does not count then. */
+Test(scheduler, the_memory_of_the_device_counts)
+{
+    struct ts_sweep sweep;
+    const int64_t run = 1 << 20;
+    ts_sweep_init(&sweep, yaml);
+    run_to_end(&sweep, 2, &(struct fm_scripted_options){.order = 1, .bytes = run, .memory = run / 2});
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE reason_code = 'oom'"), 36);
+    ts_sweep_fini(&sweep);
+    ts_sweep_init(&sweep, yaml);
+    run_to_end(&sweep, 2, &(struct fm_scripted_options){.order = 1, .bytes = run, .memory = run + run / 2});
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE status = 'completed'"), 36);
+    ts_sweep_fini(&sweep);
+}
+
 Test(scheduler, a_changed_file_is_explained_and_nothing_mixed)
 {
     struct ts_sweep sweep;

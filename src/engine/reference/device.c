@@ -81,6 +81,13 @@ static int64_t device_lanes(const struct fm_device *device)
     return device->lanes;
 }
 
+/* Lanes live in the machine's own memory. */
+static int64_t device_memory(const struct fm_device *device)
+{
+    (void)device;
+    return 0;
+}
+
 /* ---- data: borrowed, the processor reads them where they are ---- */
 
 static int device_load(struct fm_device *device, const struct fm_resident *resident, int *dataset,
@@ -293,11 +300,11 @@ static int device_wait(struct fm_device *device, int milliseconds, struct fm_rep
 #define FM_REFERENCE_TABLE(backend_name, open_function)                                                      \
     {                                                                                                        \
         .name = backend_name, .open = open_function, .close = device_close, .describe = device_describe,     \
-        .numbers = device_numbers, .lanes = device_lanes, .load = device_load, .unload = device_unload,      \
-        .transfers = device_transfers, .supports = device_supports, .cost = device_cost,                     \
-        .plan_hash = device_plan_hash, .lane_open = lane_open, .lane_close = lane_close,                     \
-        .state_size = state_size, .state_read = state_read, .state_write = state_write,                      \
-        .snapshot_read = snapshot_read, .snapshot_write = snapshot_write,                                    \
+        .numbers = device_numbers, .lanes = device_lanes, .memory = device_memory, .load = device_load,      \
+        .unload = device_unload, .transfers = device_transfers, .supports = device_supports,                 \
+        .cost = device_cost, .plan_hash = device_plan_hash, .lane_open = lane_open,                          \
+        .lane_close = lane_close, .state_size = state_size, .state_read = state_read,                        \
+        .state_write = state_write, .snapshot_read = snapshot_read, .snapshot_write = snapshot_write,        \
         .parameters_write = parameters_write, .submit = submit, .wait = device_wait,                         \
         .cancel = fm_queue_cancel                                                                            \
     }

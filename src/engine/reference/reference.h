@@ -1,5 +1,5 @@
-/* The reference backend: every operation of a program as plain loops over the whole batch, one lane per
- * worker thread.
+/* The reference backend: every operation of a program as plain loops over the whole batch; worker threads, at
+ * most one a core, take the requests of the lanes in turn.
  *
  * It is the oracle of the fast backends, so it is written to be read. It exists twice from one source: in
  * float (fm_backend_reference, "cpu") and in double (fm_backend_reference64, for finite differences). What
