@@ -266,8 +266,9 @@ static int finish_channel(const struct fit *f, int64_t c, struct fm_fold *fold, 
         center = q[1];
         divisor = q[2] - q[0];
     }
-    if (f->kinds[c] != FM_SCALE_NONE && (constant || divisor == 0)) {
-        /* A spread may also round to zero in the squares: such a channel is as good as constant. */
+    if (f->kinds[c] != FM_SCALE_NONE && (constant || isinf((float)(1 / divisor)))) {
+        /* A spread may also round to zero in the squares, or be so small that a float cannot hold its
+         * inverse: such a channel is as good as constant. */
         divisor = 1;
         note_constant(f, c, !constant && f->kinds[c] == FM_SCALE_ROBUST, center + offset, notes);
     }

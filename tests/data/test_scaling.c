@@ -135,6 +135,26 @@ Test(scaling, quartiles_are_exact)
     column_fini(&c);
 }
 
+/* The inverse of such a spread would be infinite, and what the network sees not a number. */
+Test(scaling, a_spread_too_small_for_a_float_is_none)
+{
+    static const double x[] = {0, 1e-40, 0, 1e-40, 0};
+    static const enum fm_scale scales[] = {FM_SCALE_STANDARD, FM_SCALE_MINMAX, FM_SCALE_ROBUST};
+    for (size_t k = 0; k < 3; k++) {
+        struct column c;
+        column_init(&c, x, 5, 0);
+        c.config.scale = scales[k];
+        cr_assert_eq(fm_fold_fit_scale(&c.fold, &c.view, &c.config, &c.notes, &c.err), 0);
+        cr_assert_eq(c.fold.scale_divisor[0], 1);
+        for (int64_t i = 0; i < 5; i++) {
+            float got;
+            fm_view_window(&c.view, i, c.fold.shift, c.fold.factor, &got);
+            cr_assert(fabsf(got) <= 1e-39f, "%zu[%d]: %g", k, (int)i, (double)got);
+        }
+        column_fini(&c);
+    }
+}
+
 Test(scaling, without_scale_the_network_sees_the_users_numbers)
 {
     double x[] = {1000.5, 1000.25, 1001};
