@@ -21,7 +21,8 @@ if ! command -v dpkg-query >/dev/null; then
     exit 1
 fi
 
-there=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null |
+# dpkg-query fails when it has never heard of a package, which is no failure here.
+there=" $({ dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true; } |
     sed -n 's/^installed //p' | tr '\n' ' ') "
 missing=()
 for package in "${packages[@]}"; do
