@@ -1,8 +1,10 @@
 /* foldmill export: results as CSV and .npz. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
-
-#include <inttypes.h>
 
 static const struct fm_option options[] = {
     {"trials", 0, FM_OPTION_TRIALS, NULL, "CSV, one line a trial"},
@@ -24,7 +26,10 @@ static int export_weights(const struct fm_arguments *a)
     int64_t count = 0;
     int rc = fm_open_results(&sweep, a->words[0], a->journal, &err);
     if (!rc) rc = fm_export_weights(sweep, a->weights, &count, &err);
-    if (!rc && !a->quiet) fprintf(stderr, "%" PRId64 " files in %s\n", count, a->weights);
+    char shown[4096];
+    if (!rc && !a->quiet)
+        fprintf(stderr, "%" PRId64 " files in %s\n", count,
+                fm_show(a->weights, strlen(a->weights), shown, sizeof shown));
     fm_close(sweep);
     return rc ? fm_complain(&err) : 0;
 }

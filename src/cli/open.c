@@ -1,3 +1,6 @@
+#include <string.h>
+
+#include "base/text.h"
 #include "cli/commands.h"
 
 int fm_command_open(const struct fm_arguments *a, struct foldmill **sweep, struct fm_error *err)
@@ -14,8 +17,10 @@ int fm_command_open(const struct fm_arguments *a, struct foldmill **sweep, struc
 void fm_command_notes(const struct foldmill *sweep, const struct fm_arguments *a)
 {
     bool warning;
+    char shown[4096];
     for (size_t i = 0; !a->quiet && i < fm_note_count(sweep); i++) {
         const char *text = fm_note_text(sweep, i, &warning);
-        fprintf(stderr, "%s: %s\n", warning ? "warning" : "note", text);
+        fprintf(stderr, "%s: %s\n", warning ? "warning" : "note",
+                fm_show(text, strlen(text), shown, sizeof shown));
     }
 }

@@ -242,13 +242,15 @@ void fm_display_message(void *context, const struct fm_message *m)
 {
     struct fm_display *d = context;
     int columns, rows;
+    char shown[4096];
     if (!d || d->quiet || !is_wanted(d, m)) return;
     struct fm_text out = {0};
     fm_terminal_size(STDERR_FILENO, &columns, &rows);
     erase(d, &out, columns);
     const char *level = m->kind != FM_MESSAGE_NOTE ? "" : m->warning ? "warning: " : "note: ";
     bool color = d->color && m->warning;
-    fm_text_add(&out, "%s%s%s%s\n", color ? "\033[33m" : "", level, m->text, color ? "\033[0m" : "");
+    fm_text_add(&out, "%s%s%s%s\n", color ? "\033[33m" : "", level,
+                fm_show(m->text, strlen(m->text), shown, sizeof shown), color ? "\033[0m" : "");
     if (d->events == EVENTS_PRINTED && m->kind != FM_MESSAGE_NOTE)
         fm_text_add_string(&out, "further events are in the journal: foldmill show --trial N tells them\n");
     if (d->moves && d->lines.size && !d->lines.failed) draw(d, &out, columns);

@@ -1,4 +1,7 @@
 /* foldmill run: does everything, and run again goes on where it stopped. */
+#include <string.h>
+
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -50,7 +53,9 @@ static int finish(struct foldmill *sweep, const struct fm_arguments *a, int rc, 
     int code = over ? print_results(sweep, a, true) : 0;
     if (code) return code;
     if (rc) return fm_complain(err);
-    if (!a->quiet) fprintf(stderr, "journal: %s\n", fm_journal_file(sweep));
+    const char *journal = fm_journal_file(sweep);
+    char shown[4096];
+    if (!a->quiet) fprintf(stderr, "journal: %s\n", fm_show(journal, strlen(journal), shown, sizeof shown));
     return 0;
 }
 

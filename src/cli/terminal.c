@@ -9,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static const char *environment(const char *name)
 {
     const char *value = getenv(name);
@@ -129,7 +131,8 @@ int fm_output_end(int exit_code)
 
 int fm_complain(const struct fm_error *err)
 {
-    char line[2048];
-    fprintf(stderr, "foldmill: %s\n", fm_error_print(err, line, sizeof line));
+    char line[2048], shown[2048];
+    fm_error_print(err, line, sizeof line);
+    fprintf(stderr, "foldmill: %s\n", fm_show(line, strlen(line), shown, sizeof shown));
     return fm_exit_code(err->code);
 }

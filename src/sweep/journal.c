@@ -263,11 +263,25 @@ static void roll_back(struct fm_journal *journal)
     if (!sqlite3_get_autocommit(journal->sql.db)) sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
 }
 
+/* A file that was moved or deleted can still be written, but nobody would find what was written. */
+static int check_place(struct fm_journal *journal, struct fm_error *err)
+{
+    int moved = 0;
+    if (sqlite3_file_control(journal->sql.db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK || !moved)
+        return 0;
+    return fm_fail(
+        err, FM_EIO,
+        "%s was moved, replaced or deleted while the sweep ran, so nothing more can be recorded; put it "
+        "back (or leave it, to start over) and give the same command again",
+        journal->path);
+}
+
 int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err)
 {
     if (!journal->in_group || (!now && fm_monotonic() - journal->group_began < GROUP_SECONDS)) return 0;
     journal->in_group = false;
-    int rc = fm_sql_run(&journal->sql, "COMMIT", err, "");
+    int rc = check_place(journal, err);
+    if (!rc) rc = fm_sql_run(&journal->sql, "COMMIT", err, "");
     /* A group that cannot be written is given up whole; what was committed before stays. */
     if (rc) roll_back(journal);
     return rc;

@@ -110,7 +110,8 @@ int fm_journal_keep(struct fm_journal *journal, struct fm_prepared *p, struct fm
 int fm_journal_transfers(struct fm_journal *journal, const char *device, const struct fm_transfers *transfers,
                          struct fm_error *err);
 
-/* Commits when the group is 200 ms old (or `now` is set). Call it from the event loop. */
+/* Commits when the group is 200 ms old (or `now` is set). Call it from the event loop. FM_EIO, with nothing
+ * written, when the file no longer stands where it was opened. */
 int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err);
 
 /* Says whether all that is listed is over, for the space (struct fm_prepared) it was true of. */

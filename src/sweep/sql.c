@@ -3,36 +3,76 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "train/metrics.h"
 
-/* What the system said counts more than where SQLite was when it said so: the shared memory of a journal on a
- * full disk, for one, fails as a plain input/output error. */
-static int plain_status(struct fm_sql *sql, int status)
+static int fail_full(const char *path, struct fm_error *err)
 {
-    int system = sqlite3_system_errno(sql->db), kind = status & 0xff;
-    if (status == SQLITE_IOERR_NOMEM) return SQLITE_NOMEM;
-    if (kind != SQLITE_IOERR && kind != SQLITE_CANTOPEN) return kind;
-    if (system == ENOSPC || system == EDQUOT) return SQLITE_FULL;
-    if (system == EROFS || system == EACCES || system == EPERM) return SQLITE_READONLY;
-    return kind;
+    return fm_fail(
+        err, FM_EIO,
+        "the disk is full: cannot write %s. Nothing that was recorded is lost; make room and give the "
+        "same command again",
+        path);
+}
+
+static int last_of(sqlite3_file *file)
+{
+    int reason = 0;
+    if (!file || !file->pMethods) return 0;
+    return file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &reason) == SQLITE_OK ? reason : 0;
+}
+
+/* What the system said counts more than where SQLite was when it said so: the shared memory of a journal on a
+ * full disk, for one, fails as a plain input/output error. What SQLite calls an I/O error or a file that
+ * cannot be opened has a reason of the system's, kept for the connection (until tidying up overwrites it) and
+ * for each file; 0 where none says more than SQLite. */
+static int system_reason(struct fm_sql *sql)
+{
+    static const int telling[] = {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, EACCES, EPERM, EROFS, EIO};
+    sqlite3_file *journal = NULL, *log = NULL;
+    if (!sql->db) return 0;
+    (void)sqlite3_file_control(sql->db, "main", SQLITE_FCNTL_FILE_POINTER, &journal);
+    (void)sqlite3_file_control(sql->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    int reasons[] = {sqlite3_system_errno(sql->db), last_of(log), last_of(journal)};
+    for (size_t r = 0; r < sizeof reasons / sizeof *reasons; r++)
+        for (size_t i = 0; i < sizeof telling / sizeof *telling; i++)
+            if (telling[i] == reasons[r]) return reasons[r];
+    return 0;
+}
+
+static int fail_system(struct fm_sql *sql, struct fm_error *err, const char *what)
+{
+    int reason = system_reason(sql);
+    if (reason == ENOSPC || reason == EDQUOT) return fail_full(sql->path, err);
+    if (reason == EFBIG)
+        return fm_fail(
+            err, FM_EIO,
+            "cannot write %s: the limit on the size of a file is reached (ulimit -f). Nothing that was "
+            "recorded is lost; raise it and give the same command again",
+            sql->path);
+    if (reason == EMFILE || reason == ENFILE)
+        return fm_fail(err, FM_EIO, "cannot open %s or its log: %s; raise the limit (ulimit -n)", sql->path,
+                       strerror(reason));
+    bool forbidden = reason == EROFS || reason == EACCES || reason == EPERM;
+    if (forbidden || (sqlite3_errcode(sql->db) & 0xff) == SQLITE_CANTOPEN)
+        return fm_fail(err, FM_EIO, "cannot write %s: %s. Check the permissions of the file and its folder",
+                       sql->path, reason ? strerror(reason) : sqlite3_errmsg(sql->db));
+    return fm_fail(err, FM_EIO, "cannot %s %s: %s (SQLite %d)", what, sql->path,
+                   reason ? strerror(reason) : sqlite3_errmsg(sql->db), sqlite3_extended_errcode(sql->db));
 }
 
 int fm_sql_fail(struct fm_sql *sql, struct fm_error *err, const char *what)
 {
     int status = sql->db ? sqlite3_extended_errcode(sql->db) : SQLITE_NOMEM;
     const char *path = sql->path;
-    switch (sql->db ? plain_status(sql, status) : SQLITE_NOMEM) {
+    switch (status == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : status & 0xff) {
     case SQLITE_NOMEM: return fm_fail_memory(err);
-    case SQLITE_FULL:
-        return fm_fail(err, FM_EIO,
-                       "the disk is full: cannot write %s. Nothing that was recorded is lost; make room and "
-                       "give the same "
-                       "command again",
-                       path);
+    case SQLITE_FULL: return fail_full(path, err);
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN: return fail_system(sql, err, what);
     case SQLITE_READONLY:
     case SQLITE_PERM:
-    case SQLITE_CANTOPEN:
         return fm_fail(err, FM_EIO, "cannot write %s: %s. Check the permissions of the file and its folder",
                        path, sqlite3_errmsg(sql->db));
     case SQLITE_NOTADB:

@@ -133,6 +133,26 @@ Test(cli_run, lanes_do_not_change_results)
               "--fresh keeps the old one");
 }
 
+/* Paths and names come from others; what is said of them on standard error must not steer the terminal. */
+Test(cli_run, messages_hold_no_control_characters)
+{
+    char journal[512], missing[512];
+    snprintf(journal, sizeof journal, "%s.a\033[31m\nb.db", cli.journal);
+    snprintf(missing, sizeof missing, "%s.a\033[31m", cli.file);
+    const char *const run[] = {ts_program(), "run", cli.file, "--journal", journal, NULL};
+    const char *const plan[] = {ts_program(), "plan", missing, NULL};
+    ts_result_fini(&cli.result);
+    cr_assert(ts_run(run, NULL, 60, &cli.result));
+    cr_expect(eq(int, cli.result.exit_code, 0), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.err, "a?[31m?b.db"), "%s", cli.result.err);
+    cr_expect(strchr(cli.result.err, '\033') == NULL);
+    ts_result_fini(&cli.result);
+    cr_assert(ts_run(plan, NULL, 60, &cli.result));
+    cr_expect(eq(int, cli.result.exit_code, 2), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.err, "a?[31m"), "%s", cli.result.err);
+    cr_expect(strchr(cli.result.err, '\033') == NULL);
+}
+
 /* --color > NO_COLOR > CLICOLOR_FORCE > the terminal (here none). */
 Test(cli_run, colour_follows_its_rule)
 {
@@ -256,7 +276,8 @@ Test(cli_run, full_disk_is_told_and_loses_nothing)
     const char *const argv[] = {"sh", "-c", script, "sh", cli.file, NULL};
     cr_assert(ts_run(argv, NULL, 60, &cli.result));
     cr_expect(eq(int, cli.result.exit_code, 1), "%s", cli.result.err);
-    cr_expect(cli_has(cli.result.err, "s.db"), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.err, "s.db: the limit on the size of a file is reached"), "%s",
+              cli.result.err);
     cr_expect(eq(int, cli_run(&cli, "run", cli.file, "--set", "train.epochs=60", "-q", NULL), 0), "%s",
               cli.result.err);
 }

@@ -256,3 +256,27 @@ Test(journal, a_full_disk_is_said_and_costs_only_the_open_group)
     free(after);
     ts_sweep_fini(&sweep);
 }
+
+/* Somebody tidies up while a sweep runs: to go on writing into a file without a name would lose everything
+ * and say that nothing is lost. */
+Test(journal, one_that_was_moved_is_noticed_at_the_next_commit)
+{
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, yaml);
+    run_once(&sweep);
+    struct fm_journal *journal = NULL;
+    struct fm_error err = {0};
+    struct fm_fence fence = {.trial = 1, .attempt = 1};
+    struct fm_event event = {.kind = FM_EVENT_NAN, .text = "late"};
+    cr_assert_eq(fm_journal_open(&journal, sweep.journal, false, NULL, &err), 0, "%s", err.text);
+    cr_assert_eq(fm_journal_event(journal, &fence, &event, &err), 0, "%s", err.text);
+    cr_assert_eq(fm_journal_commit(journal, true, &err), 0, "%s", err.text);
+    char elsewhere[512];
+    snprintf(elsewhere, sizeof elsewhere, "%s.elsewhere", sweep.journal);
+    cr_assert_eq(rename(sweep.journal, elsewhere), 0);
+    cr_assert_eq(fm_journal_event(journal, &fence, &event, &err), 0, "%s", err.text);
+    cr_assert_eq(fm_journal_commit(journal, true, &err), FM_EIO);
+    cr_assert(strstr(err.text, "moved"), "%s", err.text);
+    fm_journal_close(journal, &err);
+    ts_sweep_fini(&sweep);
+}
