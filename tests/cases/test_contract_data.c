@@ -1,5 +1,6 @@
 /* `data` of the sweep file, key by key, through the whole program. Where a network adds up its inputs
  * (SUM_OF_INPUTS), its predictions are what it saw; everything expected here was worked out by hand. */
+#include <unistd.h>
 #include <zip.h>
 
 #include "through.h"
@@ -525,6 +526,82 @@ Test(contract_data, the_made_up_series)
     json_t *plan = through_plan(&t);
     check_number(plan, 300, "examples");
     check_number(plan, 12, "classes.1.count");
+    json_decref(plan);
+    through_close(&t);
+}
+
+/* ---- the rest ---- */
+
+Test(contract_data, records_of_several_files)
+{
+    struct through t;
+    through_open(&t);
+    through_file(&t, "d1.csv", "id,x\na,1\na,2\nb,4\n");
+    through_file(&t, "d2.csv", "id,x\na,8\nNA,16\nNA,32\n");
+    through_sweep(
+        &t,
+        "data: {source: csv, path: \"d*.csv\", record: id, features: [x], target: x, window: {length: 1}}\n"
+        "cv: {split: leave_one_group_out}\n" SUM_OF_INPUTS);
+    /* An id that occurs in another file is a further record of the same group; NA is an id like any other. */
+    check_split(&t, "0,4,NA,0;0,5,NA,1;1,0,a,0;1,1,a,1;1,3,a#2,0;2,2,b,0");
+    through_file(&t, "d2.csv", "id,x\na,8\n,16\nNA,32\n");
+    through_refused(&t, "d2.csv:3", "record", NULL);
+    through_close(&t);
+}
+
+Test(contract_data, many_gaps_and_missing_targets)
+{
+    struct through t;
+    char rows[2048] = "t,x,y\n", row[32];
+    through_open(&t);
+    for (int i = 0; i < 40; i++) {
+        snprintf(row, sizeof row, "%d,%d,%d\n", i + i / 8 * 3, i, i % 2);
+        strcat(rows, row);
+    }
+    through_file(&t, "d.csv", rows); /* 4 of 39 steps */
+    through_sweep(
+        &t,
+        "data: {source: csv, path: d.csv, time: t, features: [x], target: y, window: {length: 1}}\n" ORDERED
+            TWO_CLASSES);
+    through_refused(&t, "gap", NULL);
+    /* Targets are never filled. */
+    through_file(&t, "d.csv", "x,y\n1,1\n,2\n3,\n4,4\n");
+    through_sweep(&t, "data: {source: csv, path: d.csv, features: [x], target: y, missing: ffill, window: "
+                      "{length: 1}}\n" ORDERED SUM_OF_INPUTS);
+    through_refused(&t, "d.csv:4:3", "target", "missing", NULL);
+    through_close(&t);
+}
+
+Test(contract_data, the_contracts_own_sweep)
+{
+    static const int expected[3][3] = {{14683, 7497, 309}, {14375, 7496, 618}, {14478, 7496, 515}};
+    struct through t;
+    char here[256];
+    cr_assert(getcwd(here, sizeof here));
+    through_open(&t);
+    through_sweep(
+        &t,
+        "name: machine-temperature\n"
+        "data: {source: csv, path: \"%s/folds/machine_temperature.csv\", time: timestamp, disorder: split, "
+        "features: [value], target: anomaly, window: {length: 104, edge: drop, label: any}, scale: "
+        "standard}\n"
+        "cv: {split: blocked, folds: 3, blocks: 12}\n"
+        "model: [{conv1d: {filters: \"${filters}\", kernel_size: 9, activation: relu}}, "
+        "{max_pooling1d: {pool_size: 4}}, flatten, {dense: {units: 20, activation: relu}}, "
+        "{dense: {units: 2, activation: softmax}}]\n"
+        "train: {loss: categorical_crossentropy, epochs: 10, class_weight: balanced}\n"
+        "metric: {name: val_auc}\n"
+        "method: grid\nparameters: {filters: {values: [8, 24]}}\n",
+        here);
+    json_t *plan = through_plan(&t);
+    check_number(plan, 22489, "examples");
+    check_number(plan, 3982, "networks.0.param_count");
+    for (int f = 0; f < 3; f++) {
+        check_number(plan, expected[f][0], "folds.%d.train", f);
+        check_number(plan, expected[f][1], "folds.%d.val", f);
+        check_number(plan, expected[f][2], "folds.%d.purged", f);
+        check_number(plan, 0, "folds.%d.shared", f);
+    }
     json_decref(plan);
     through_close(&t);
 }

@@ -199,6 +199,25 @@ Test(contract_train, class_weights_by_name)
     through_close(&t);
 }
 
+Test(contract_train, class_weights_times_weights)
+{
+    static const char rows[] = "x,y,w,f\n0,a,2,-1\n0,a,1,-1\n0,a,0,-1\n0,b,0.5,-1\n0,a,9,0\n0,b,9,0\n";
+    struct through t;
+    through_open(&t);
+    json_t *run = run_of(&t, rows,
+                         "data: {source: csv, path: d.csv, features: [x], target: y, weight: w, window: "
+                         "{length: 1}}\n" COLUMN_FOLDS,
+                         DENSE(2, "activation: softmax"),
+                         "loss: sparse_categorical_crossentropy, class_weight: balanced, "
+                         "optimizer: {sgd: {learning_rate: 1}}, epochs: 1");
+    double a = 4.0 / (2 * 3), b = 4.0 / (2 * 1); /* n / (k * count); w counts for nothing there */
+    check_near(run, 1e-5, (a * 2 + a + b * 0.5) / 4 * log(2), "trials.0.runs.0.metrics.loss");
+    double bias = (a * 3 - b * 0.5) * 0.5 / 4;
+    cr_assert(near(predicted(&t), exp(bias) / (exp(bias) + exp(-bias)), 1e-5));
+    json_decref(run);
+    through_close(&t);
+}
+
 /* ---- metrics ---- */
 
 Test(contract_train, metrics_each_epoch_and_at_the_scored_one)
