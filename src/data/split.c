@@ -289,15 +289,17 @@ static void note_class(const struct fm_split *split, const struct fm_view *view,
     fm_show(name, strlen(name), shown, sizeof shown);
     if (nval > 0 && val.data)
         fm_note(notes, FM_WARNING,
-                "class '%s' has %lld examples%s: the validation part of fold%s %s has none of it, so its "
+                "class '%s' has %lld example%s%s: the validation part of fold%s %s has none of it, so its "
                 "scores mean "
                 "something else",
-                shown, (long long)view->class_counts[class],
+                shown, (long long)view->class_counts[class], view->class_counts[class] == 1 ? "" : "s",
                 view->class_counts[class] < split->folds ? ", fewer than there are folds" : "",
                 nval > 1 ? "s" : "", val.data);
     if (ntrain > 0 && train.data)
-        fm_note(notes, FM_WARNING, "class '%s' has %lld examples, but none in the training part of fold%s %s",
-                shown, (long long)view->class_counts[class], ntrain > 1 ? "s" : "", train.data);
+        fm_note(notes, FM_WARNING,
+                "class '%s' has %lld example%s, but none in the training part of fold%s %s", shown,
+                (long long)view->class_counts[class], view->class_counts[class] == 1 ? "" : "s",
+                ntrain > 1 ? "s" : "", train.data);
     fm_text_fini(&val);
     fm_text_fini(&train);
 }

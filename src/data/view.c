@@ -156,10 +156,10 @@ static void note_examples(const struct fm_examples *examples, const struct searc
             shown_id(s->data, s->short_record, id, sizeof id));
     }
     if (s->dropped > 0)
-        fm_note(notes, FM_NOTE,
-                "%lld windows are left out because their label lies past the record or on positions without "
-                "a class",
-                (long long)s->dropped);
+        fm_note(
+            notes, FM_NOTE,
+            "%lld window%s left out because the label lies past the record or on positions without a class",
+            (long long)s->dropped, s->dropped == 1 ? " is" : "s are");
     if (examples->lost > 0)
         fm_note(
             notes, FM_NOTE,
