@@ -1,12 +1,16 @@
 #include "report/npz_write.h"
 
 #include <errno.h>
+#include <time.h>
 #include <inttypes.h>
 #include <string.h>
 #include <zip.h>
 
 #include "base/memory.h"
 #include "base/text.h"
+
+/* The second day that a zip file can say, so that it can be said in every time zone. */
+#define NO_TIME ((time_t)315619200)
 
 #define ALIGNMENT 64 /* of the data inside a member, as numpy pads */
 
@@ -85,7 +89,9 @@ int fm_npz_append(struct fm_npz_file *npz, const char *key, const float *values,
     if (!rc) {
         zip_int64_t index = zip_file_add(npz->zip, name.data, source, ZIP_FL_ENC_UTF_8);
         if (index < 0) zip_source_free(source);
-        if (index < 0 || zip_set_file_compression(npz->zip, (zip_uint64_t)index, ZIP_CM_STORE, 0))
+        /* As NumPy does: the same arrays give the same bytes, whenever they are written. */
+        if (index < 0 || zip_set_file_compression(npz->zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) ||
+            zip_file_set_mtime(npz->zip, (zip_uint64_t)index, NO_TIME, 0))
             rc = fail_zip(npz, zip_get_error(npz->zip), err);
     }
     fm_text_fini(&member);

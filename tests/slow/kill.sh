@@ -108,11 +108,11 @@ kill_at_the_end() {
     rm -f "$journal"*
 }
 
-# signalled JOURNAL SIGNAL CODE: started, stopped when it trains; twice with the signal sent again at once.
+# signalled JOURNAL SHARE SIGNAL CODE [twice]: stopped when that share of the runs is over, by one signal or two.
 signalled() {
-    local journal=$1 signal=$2 want=$3 twice=${4:-} code
+    local journal=$1 share=$2 signal=$3 want=$4 twice=${5:-} code
     start --journal "$journal" --lanes 2
-    "$tool" nap "$(awk -v w="$wall" 'BEGIN { print w * 0.4 }')"
+    while kill -0 "$pid" 2>/dev/null && less "$(done_part "$journal")" "$share"; do "$tool" nap 0.01; done
     kill -s "$signal" "$pid"
     if [ -n "$twice" ]; then kill -s "$signal" "$pid" 2>/dev/null; fi
     wait "$pid"
@@ -124,12 +124,12 @@ signalled() {
 }
 stops() {
     local journal=$work/stops.db
-    signalled "$journal" TERM 75 && signalled "$journal" INT 130 || return 1
+    signalled "$journal" 0.1 TERM 75 && signalled "$journal" 0.4 INT 130 || return 1
     to_the_end "$journal" && same "$work/out" || return 1
     rm -f "$journal"*
-    signalled "$journal" INT 130 twice && to_the_end "$journal" && same "$work/out" || return 1
+    signalled "$journal" 0.1 INT 130 twice && to_the_end "$journal" && same "$work/out" || return 1
     rm -f "$journal"*
-    signalled "$journal" TERM 75 twice && to_the_end "$journal" && same "$work/out"
+    signalled "$journal" 0.1 TERM 75 twice && to_the_end "$journal" && same "$work/out"
 }
 
 two_at_once() {
