@@ -68,11 +68,15 @@ static bool in_range(const struct fm_key *key, double value)
     return !((key->flags & FM_OPEN_MAX) && !(value < key->max));
 }
 
-static int fail_range(const struct fm_key *key, const struct fm_node *node, const char *path,
+/* A bound that is not worth naming in the help is named when a value lies beyond it. */
+static int fail_range(const struct fm_key *key, const struct fm_node *node, const char *path, double value,
                       struct fm_error *err)
 {
     char range[128], shown[64];
     range_text(key, range, sizeof range);
+    size_t used = strlen(range);
+    if (used && value > key->max && key->max >= FM_KEY_MAX_INTEGER)
+        snprintf(range + used, sizeof range - used, " and at most %.16g", key->max);
     fm_show(node->text, node->size, shown, sizeof shown);
     return fm_node_fail(node, FM_EFILE, err, "%s is %s; expected %s %s", path, shown,
                         key->type == FM_KEY_INTEGER ? "a whole number," : "a number",
@@ -141,7 +145,7 @@ static int read_integer(const struct fm_key *key, const struct fm_node *node, co
     if (code) return code;
     if (number > (int64_t)FM_KEY_MAX_INTEGER || number < -(int64_t)FM_KEY_MAX_INTEGER ||
         !in_range(key, (double)number)) {
-        return fail_range(key, node, path, err);
+        return fail_range(key, node, path, (double)number, err);
     }
     *value = number;
     return 0;
@@ -153,7 +157,7 @@ static int read_number(const struct fm_key *key, const struct fm_node *node, con
     double number;
     int code = fm_node_number(node, path, &number, err);
     if (code) return code;
-    if (!in_range(key, number)) return fail_range(key, node, path, err);
+    if (!in_range(key, number)) return fail_range(key, node, path, number, err);
     *value = number;
     return 0;
 }

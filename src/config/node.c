@@ -253,7 +253,10 @@ int fm_node_integer(const struct fm_node *node, const char *path, int64_t *value
     if (type == FM_INTEGER || type == FM_NUMBER) {
         if (fm_parse_based(node, value) || fm_parse_integer(node->text, node->size, value)) return 0;
     }
-    return fail_type(node, path, "a whole number", err);
+    double number;
+    bool huge = type == FM_NUMBER && fm_parse_number(node->text, node->size, &number) &&
+                (number >= 0x1p63 || number < -0x1p63);
+    return fail_type(node, path, huge ? "a whole number of less than 2^63" : "a whole number", err);
 }
 
 int fm_node_number(const struct fm_node *node, const char *path, double *value, struct fm_error *err)

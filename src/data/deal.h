@@ -12,7 +12,8 @@
 #include "data/split.h"
 
 enum { FM_ALWAYS_TRAIN = -1, FM_NOWHERE = -2 };
-#define FM_MOST_FOLDS 10000 /* of one repeat, where the data decide how many there are */
+#define FM_MOST_FOLDS 10000   /* of one repeat, where the data decide how many there are */
+#define FM_MOST_PARTS 1000000 /* folds of all repeats */
 
 struct fm_members {
     const struct fm_view *view;

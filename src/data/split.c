@@ -364,12 +364,16 @@ static int report_leaks(const struct driver *d, const struct fm_split *split, st
 
 /* ---- all of it ---- */
 
-static int make_folds(struct fm_split *split, const struct fm_deal *parts, int64_t repeats,
+static int make_folds(const struct driver *d, struct fm_split *split, const struct fm_deal *parts,
                       struct fm_error *err)
 {
-    int64_t all;
+    struct fm_deal_request request = {.cv = d->cv};
+    int64_t all, repeats = d->cv->repeats > 0 ? d->cv->repeats : 1;
     split->folds = parts->folds;
-    if (!fm_multiply(repeats, parts->folds, &all)) return fm_fail_memory(err);
+    if (!fm_multiply(repeats, parts->folds, &all) || all > FM_MOST_PARTS)
+        return fm_deal_fail(&request, err, "cv.repeats is %lld; with %lld fold%s the most is %lld",
+                            (long long)repeats, (long long)parts->folds, parts->folds == 1 ? "" : "s",
+                            (long long)(FM_MOST_PARTS / parts->folds));
     split->fold = fm_calloc((size_t)all, sizeof *split->fold);
     if (!split->fold) return fm_fail_memory(err);
     split->repeats = repeats;
@@ -391,8 +395,7 @@ static int make_repeat(struct driver *d, struct fm_split *split, int64_t repeat,
     int status = outer_request(d, &request, members.n, err);
     request.mt = &d->mt;
     if (status == 0) status = deal(d, &request, &members, &parts, err);
-    if (status == 0 && repeat == 0)
-        status = make_folds(split, &parts, d->cv->repeats > 0 ? d->cv->repeats : 1, err);
+    if (status == 0 && repeat == 0) status = make_folds(d, split, &parts, err);
     if (status == 0 && parts.moved > 0)
         fm_note(d->notes, FM_NOTE,
                 "%lld groups were moved so that no fold is empty: spreading the classes evenly alone would "

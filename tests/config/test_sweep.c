@@ -246,6 +246,8 @@ static const struct {
     {REST, "method: grid\nparameters: [a]\n", "expected a mapping of names", 6, FM_EFILE},
     {REST, "run_cap: 0\n", "run_cap is 0; expected a whole number, at least 1", 5, FM_EFILE},
     {REST, "run_cap: many\n", "run_cap is many; expected a whole number", 5, FM_EFILE},
+    {REST, "run_cap: 1000000000000000000\n", "at least 1 and at most 9007199254740992", 5, FM_EFILE},
+    {REST, "seed: 99999999999999999999\n", "expected a whole number of less than 2^63", 5, FM_EFILE},
     {REST, "seed: -1\n", "seed is -1; expected a whole number, at least 0", 5, FM_EFILE},
     {REST, "seed: '1'\n", "remove the quotes", 5, FM_EFILE},
     {REST, "name: [a]\n", "name is a list; expected text", 5, FM_EFILE},

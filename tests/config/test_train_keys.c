@@ -149,6 +149,8 @@ static const struct {
     {"{loss: mse, optimizer: {adam: {beta_1: 1}}}", "at least 0 and below 1", false, FM_EFILE},
     {"{loss: mse, optimizer: {adam: {learning_rate: '1e-3'}}}", "remove the quotes", false, FM_EFILE},
     {"{loss: mse, optimizer: {adam: {learning_rate: -1}}}", "adam.learning_rate is -1", false, FM_EFILE},
+    {"{loss: mse, optimizer: {adam: {learning_rate: 1e300}}}", "at least 0 and at most 3.4028", false,
+     FM_EFILE},
     {"{loss: mse, optimizer: {adam: {learning_rate: .nan}}}", "expected a number", false, FM_EFILE},
     {"{loss: mse, optimizer: {adam: {learning_rate: {cosine_decay: {}}}}}", "not available yet", false,
      FM_ELATER},

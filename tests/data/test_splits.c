@@ -484,6 +484,8 @@ Test(splits, what_cannot_be_split_is_refused)
                  "13 folds cannot be made of 12");
     expect_error(&s, (struct fm_cv_config){.split = FM_SPLIT_KFOLD, .folds = 1}, 0, "at least 2 folds");
     expect_error(&s, (struct fm_cv_config){.split = FM_SPLIT_KFOLD, .folds = 3}, -1, "cv.seed is -1");
+    expect_error(&s, (struct fm_cv_config){.split = FM_SPLIT_KFOLD, .folds = 3, .repeats = 333334}, 0,
+                 "with 3 folds the most is 333333");
     expect_error(&s, (struct fm_cv_config){.split = FM_SPLIT_BLOCKED, .folds = 3, .blocks = 2}, 0,
                  "cv.blocks is 2");
     expect_error(&s, (struct fm_cv_config){.split = FM_SPLIT_BLOCKED, .folds = 3, .shuffle = true}, 0,
