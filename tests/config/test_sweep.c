@@ -70,7 +70,7 @@ Test(sweep, the_contracts_own_examples)
     char path[256];
     if (!ts_shared()) cr_skip("../shared is absent");
     char *text = ts_read_file(ts_join(path, sizeof path, ts_shared(), "sweep-file.md"), &size);
-    cr_assert(text);
+    if (!text) cr_skip("../shared/sweep-file.md is absent");
     char *at = text;
     for (int i = 0; i < 2; i++) {
         char *start = strstr(at, "```yaml\n") + 8, *end = strstr(start, "```");
