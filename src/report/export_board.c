@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
+#include "config/node.h"
 
 static void add_param(struct fm_rows *csv, const json_t *value)
 {
@@ -19,10 +21,10 @@ static void add_param(struct fm_rows *csv, const json_t *value)
     } else if (json_is_real(value)) {
         fm_rows_number(csv, json_real_value(value));
     } else {
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-        fm_rows_text(csv, text);
-        if (!text) csv->line.failed = true;
-        free(text);
+        struct fm_text text = {0};
+        if (fm_json_text(value, &text, NULL)) csv->line.failed = true;
+        fm_rows_text(csv, text.data);
+        fm_text_fini(&text);
     }
 }
 

@@ -90,7 +90,7 @@ static bool add_trials(sqlite3 *db)
          {"completed", "completed", "completed"},
          {NAN, NAN, NAN}},
         {9,
-         "{\"lr\":0.5,\"f\":8,\"opt\":{\"adam\":{}}}",
+         "{\"lr\":0.5,\"f\":8,\"opt\":{\"adam\":{\"beta_1\":0.1}}}",
          "",
          {"completed", "completed", "completed"},
          {0.9, 0.9, 0.9}},
