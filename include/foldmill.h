@@ -313,8 +313,8 @@ struct fm_board {
     int64_t nnumbers;
     void *owner; /* the library's */
 };
-/* A consistent picture of the journal as it is now; the caller frees it. FM_EFILE when there is no journal, FM_EBUSY
- * while a run that made it has not written the sweep yet. */
+/* A consistent picture of the journal as it is now; the caller frees it. FM_EFILE when there is no journal,
+ * FM_EBUSY while a run that made it has not written the sweep yet. */
 FM_API int fm_board_read(struct foldmill *sweep, struct fm_board **board, struct fm_error *err);
 FM_API void fm_board_free(struct fm_board *board);
 

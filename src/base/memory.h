@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *fm_malloc(size_t n, size_t size);              /* n items of `size` bytes, not cleared */
-void *fm_calloc(size_t n, size_t size);              /* the same, all bytes zero */
-void *fm_realloc(void *p, size_t n, size_t size);    /* on failure `p` is still valid and owned by the caller */
-void fm_free(void *p);                               /* NULL is fine */
-char *fm_strdup(const char *text);                   /* NULL text gives NULL */
+void *fm_malloc(size_t n, size_t size);           /* n items of `size` bytes, not cleared */
+void *fm_calloc(size_t n, size_t size);           /* the same, all bytes zero */
+void *fm_realloc(void *p, size_t n, size_t size); /* on failure `p` is still valid and owned by the caller */
+void fm_free(void *p);                            /* NULL is fine */
+char *fm_strdup(const char *text);                /* NULL text gives NULL */
 char *fm_strndup(const char *text, size_t size);
 
 /* Makes room for `need` items in *items (grown by half, at least 16). 0 or FM_ENOMEM; *items stays valid. */

@@ -13,7 +13,8 @@ extern const struct fm_key fm_sgd_keys[], fm_adam_keys[], fm_adamw_keys[], fm_rm
 extern const struct fm_key fm_crossentropy_keys[], fm_sparse_keys[], fm_no_keys[], fm_huber_keys[];
 
 /* Fills `data` from its mapping. Made nodes go to `doc`. */
-int fm_data_read(struct fm_data_config *data, struct fm_document *doc, const struct fm_node *map, struct fm_notes *notes, struct fm_error *err);
+int fm_data_read(struct fm_data_config *data, struct fm_document *doc, const struct fm_node *map,
+                 struct fm_notes *notes, struct fm_error *err);
 
 /* The parts of `data` that are more than one value. `series`: csv, sine, or arrays with a window. */
 int fm_window_read(struct fm_window_config *window, const struct fm_node *map, enum fm_source source,
@@ -34,7 +35,8 @@ int fm_name_check(const struct fm_node *node, const char *path, struct fm_error 
 int fm_names_check(const struct fm_node *node, const char *path, struct fm_error *err);
 
 /* Fills `cv`; `data` is read already. */
-int fm_cv_read(struct fm_cv_config *cv, const struct fm_data_config *data, const struct fm_node *map, struct fm_notes *notes, struct fm_error *err);
+int fm_cv_read(struct fm_cv_config *cv, const struct fm_data_config *data, const struct fm_node *map,
+               struct fm_notes *notes, struct fm_error *err);
 
 /* True when the loss works on numbers, so that targets are read as numbers. */
 bool fm_loss_is_regression(enum fm_loss_kind kind);

@@ -7,9 +7,9 @@
 struct fm_error;
 
 struct fm_packed {
-    int bits;                      /* 1, 8, 16 or 32; 0 = empty */
+    int bits; /* 1, 8, 16 or 32; 0 = empty */
     int64_t count;
-    void *data;                    /* cleared at first: all zero */
+    void *data; /* cleared at first: all zero */
 };
 
 /* Room for `count` numbers in [0, limit). */

@@ -6,8 +6,8 @@
  *  2. Every write is idempotent (primary key + upsert) and is fenced by (run, attempt): rows of an earlier
  * attempt are gone when an attempt starts over, and an update that names an old attempt changes nothing.
  *  3. Writes are grouped: a transaction is committed by the first turn of the event loop (at most 100 ms
- * apart while devices compute) 200 ms after its first write, and at the end; a full sync every 5 s and at the end. A killed process loses at most the open
- * group, which is run again with the same bits.
+ * apart while devices compute) 200 ms after its first write, and at the end; a full sync every 5 s and at the
+ * end. A killed process loses at most the open group, which is run again with the same bits.
  *  4. A run's epochs beyond its checkpoint are removed when it resumes.
  *  5. user_version is the schema's number; older schemas are migrated inside one transaction, newer ones
  * refused. application_id is "FMIL".
@@ -48,8 +48,8 @@ int fm_journal_close(struct fm_journal *journal, struct fm_error *err);
 /* Compares fingerprint and data (stamps first, hash if they differ) with what is on record. */
 int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, enum fm_journal_state *state,
                        char *why, size_t why_size, struct fm_error *err);
-/* True when nothing was left to do, and neither the part of the file that may change (space_hash) nor the data
- * did: a run answers at once. */
+/* True when nothing was left to do, and neither the part of the file that may change (space_hash) nor the
+ * data did: a run answers at once. */
 int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p, bool *finished,
                         struct fm_error *err);
 

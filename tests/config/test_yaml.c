@@ -280,8 +280,8 @@ Test(yaml, quoted_text)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fm_document doc;
         struct fm_error err = {0};
-        cr_assert_eq(fm_document_parse(&doc, "t", rows[i].yaml, strlen(rows[i].yaml), NULL, &err), 0, "%s: %s",
-                     rows[i].yaml, err.text);
+        cr_assert_eq(fm_document_parse(&doc, "t", rows[i].yaml, strlen(rows[i].yaml), NULL, &err), 0,
+                     "%s: %s", rows[i].yaml, err.text);
         cr_expect_str_eq(doc.root->text, rows[i].text, "row %zu: got '%s'", i, doc.root->text);
         fm_document_fini(&doc);
     }

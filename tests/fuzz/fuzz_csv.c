@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         {PATH "drop}, features: x, target: y", "categorical_crossentropy", "split: kfold"},
         {PATH "wrap}, features: all, target: {column: y, other: skip}, record: r, missing: ffill",
          "categorical_crossentropy", "split: predefined, column: f"},
-        {PATH "drop}, features: [x, \"[yz]\"], target: y, time: t, disorder: split, missing: interpolate", "mse",
-         "split: kfold"},
+        {PATH "drop}, features: [x, \"[yz]\"], target: y, time: t, disorder: split, missing: interpolate",
+         "mse", "split: kfold"},
         {PATH
          "wrap}, features: [x, y], target: y, time: t, gap: 3, decimal: \",\", missing: drop, weight: w, "
          "mask: {column: m, keep: 1}",

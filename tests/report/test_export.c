@@ -95,7 +95,8 @@ Test(report_export, trials)
     struct fm_text csv = exported(fm_export_trials);
     char f[256];
     cr_expect(eq(str, (char *)field(csv.data, 1, 0, f), "9"));
-    cr_expect(eq(str, (char *)field(csv.data, 1, column_of(csv.data, "param_opt"), f), "{\"adam\":{\"beta_1\":0.1}}"));
+    cr_expect(eq(str, (char *)field(csv.data, 1, column_of(csv.data, "param_opt"), f),
+                 "{\"adam\":{\"beta_1\":0.1}}"));
     cr_expect(eq(str, (char *)field(csv.data, 3, column_of(csv.data, "param_lr"), f), "0.001"));
     cr_expect(eq(str, (char *)field(csv.data, 3, column_of(csv.data, "param_opt"), f), ""));
     cr_expect(eq(str, (char *)field(csv.data, 3, column_of(csv.data, "pooled_val_auc"), f), "0.77"));

@@ -3,9 +3,8 @@
  *   tool same A.json B.json      exit 0 when the results are equal bit for bit, journal's name, transfers and
  *                                times aside; else tells where they differ
  *   tool get FILE KEY...         the value at object keys and array places, as JSON
- *   tool measure FILE COMMAND... runs the command and writes "<wall s> <processor s> <peak kB>" into FILE; exits
- *                                with its code
- *   tool nap SECONDS             sleeps */
+ *   tool measure FILE COMMAND... runs the command and writes "<wall s> <processor s> <peak kB>" into FILE;
+ * exits with its code tool nap SECONDS             sleeps */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -63,14 +63,16 @@ float *inside_floats(const json_t *tensor, int64_t shape[3], size_t *count)
     return out;
 }
 
-char *inside_yaml(const json_t *layers, const char *loss, const json_t *optimizer, int64_t batch, const char *more)
+char *inside_yaml(const json_t *layers, const char *loss, const json_t *optimizer, int64_t batch,
+                  const char *more)
 {
     char *model = json_dumps(layers, 0);
     char *rule = optimizer ? json_dumps(optimizer, 0) : NULL;
     char *yaml = NULL;
     if (model && (rule || !optimizer) &&
-        asprintf(&yaml, "model: %s\ntrain:\n  loss: %s\n  optimizer: %s\n  batch_size: %lld\n  epochs: 1\n%s", model,
-                 loss, rule ? rule : "{sgd: {learning_rate: 0}}", (long long)batch, more ? more : "") < 0)
+        asprintf(&yaml, "model: %s\ntrain:\n  loss: %s\n  optimizer: %s\n  batch_size: %lld\n  epochs: 1\n%s",
+                 model, loss, rule ? rule : "{sgd: {learning_rate: 0}}", (long long)batch,
+                 more ? more : "") < 0)
         yaml = NULL;
     free(model);
     free(rule);
