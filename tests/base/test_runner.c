@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Asked by LeakSanitizer at the end of a process; never called without it. */
-int __lsan_is_turned_off(void);
+/* Asked by LeakSanitizer at the end of a process, which finds it only if it is visible; never called without
+ * it. */
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     char name[16] = "";
