@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every single allocation of a small sweep fails, alone and from then on (tests/sweep/test_allocations.c; `make
 # check` takes a sample of the places).
+# shellcheck source=tests/slow/common.bash
 . "$(dirname "$0")/common.bash"
 
 if ! ${MAKE:-make} -s tests; then
@@ -17,10 +18,8 @@ ended() {
     wait "$1"
     local code=$?
     tail -n 30 "$2"
-    return $code
+    return "$code"
 }
-# shellcheck disable=SC2154
 check "a failed allocation in a sweep of the scripted backend" ended "$scripted" "$work/scripted"
-# shellcheck disable=SC2154
 check "a failed allocation in a sweep of the reference backend" ended "$reference" "$work/reference"
 summary

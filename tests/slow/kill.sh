@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The program is killed, stopped, starved of disk and given changed data; the same command again ends with the
 # results of an undisturbed run, bit for bit.
+# shellcheck source=tests/slow/common.bash
 . "$(dirname "$0")/common.bash"
 
 sweep=$work/secondary_structure.yaml

@@ -3,6 +3,7 @@
 # sample plus 60 MB in blocked folds, at most 10 bytes an example more in shuffled ones, from made-up samples and
 # from a file. What comes out needs room of its own: a score of four bytes for each validation example, and the
 # same again while they are sorted, in every lane; 12 bytes an example while the folds of a trial are pooled.
+# shellcheck source=tests/slow/common.bash
 . "$(dirname "$0")/common.bash"
 
 model='model: [{conv1d: {filters: 4, kernel_size: 9, strides: 8, activation: relu}}, flatten, {dense: {units: 2, activation: softmax}}]
@@ -14,11 +15,11 @@ most() { awk -v b="$1" -v n="$2" 'BEGIN { printf "%d", (b * n + 60e6) / 1024 }';
 
 # peak WHAT BYTES SAMPLES COMMAND...: runs the program and compares.
 peak() {
-    local what=$1 bytes=$2 samples=$3 wall used kilobytes allowed
+    local what=$1 bytes=$2 samples=$3 used kilobytes allowed
     shift 3
     "$tool" measure "$work/used" "$foldmill" "$@" >"$work/out" 2>"$work/err"
     local code=$?
-    read -r wall used kilobytes <"$work/used"
+    read -r _ used kilobytes <"$work/used"
     allowed=$(most "$bytes" "$samples")
     echo "$what: $((kilobytes / 1024)) MB of $((allowed / 1024)) MB," \
         "$(awk -v k="$kilobytes" -v n="$samples" 'BEGIN { printf "%.2f", (k * 1024) / n }') bytes a sample in all, $used s"
