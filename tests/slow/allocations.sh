@@ -8,11 +8,12 @@ if ! ${MAKE:-make} -s tests; then
     bad "the tests build"
     summary
 fi
+declare -A pids
 for backend in scripted reference; do
     FOLDMILL_EVERY=${FOLDMILL_EVERY:-1} build/tests/foldmill_tests --filter "allocations/$backend" --timeout 850 \
         >"$work/$backend" 2>&1 &
     background+=($!)
-    eval "$backend=$!"
+    pids[$backend]=$!
 done
 ended() {
     wait "$1"
@@ -20,6 +21,6 @@ ended() {
     tail -n 30 "$2"
     return "$code"
 }
-check "a failed allocation in a sweep of the scripted backend" ended "$scripted" "$work/scripted"
-check "a failed allocation in a sweep of the reference backend" ended "$reference" "$work/reference"
+check "a failed allocation in a sweep of the scripted backend" ended "${pids[scripted]}" "$work/scripted"
+check "a failed allocation in a sweep of the reference backend" ended "${pids[reference]}" "$work/reference"
 summary
