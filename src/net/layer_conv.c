@@ -1,18 +1,16 @@
 /* conv1d: y[o][f] = b[f] + sum over taps and channels (semantics.md 1.1). */
 #include <inttypes.h>
-#include <stddef.h>
 
-#include "net/activation.h"
 #include "net/layers_private.h"
 #include "net/window.h"
 
 struct conv1d_arguments {
+    struct fm_weight_arguments weights;
     int64_t filters, kernel_size, strides, dilation_rate, groups;
-    int padding, data_format, activation;
-    bool use_bias;
-    const struct fm_node *kernel_initializer, *bias_initializer, *kernel_regularizer, *bias_regularizer;
+    int padding, data_format;
 };
 #define ARGUMENT(member) offsetof(struct conv1d_arguments, member)
+_Static_assert(ARGUMENT(weights) == 0, "FM_KEYS_OF_WEIGHTS counts from the start");
 
 static const char *const paddings[] = {"valid", "same", "causal", NULL};
 
@@ -30,17 +28,7 @@ const struct fm_key fm_conv1d_keys[] = {
      FM_PER_DIMENSION, "positions from one tap to the next; not together with strides"},
     {"groups", FM_KEY_INTEGER, ARGUMENT(groups), 1, FM_NET_MAX_SIZE, NULL, "1", 0,
      "parts of the channels that are convolved apart"},
-    {"activation", FM_KEY_CHOICE, ARGUMENT(activation), 0, 0, fm_activation_names, "linear", FM_NULLABLE,
-     "applied to the output"},
-    {"use_bias", FM_KEY_BOOL, ARGUMENT(use_bias), 0, 0, NULL, "true", 0, "adds a number per filter"},
-    {"kernel_initializer", FM_KEY_NODE, ARGUMENT(kernel_initializer), 0, 0, NULL, "glorot_uniform", 0,
-     "initial kernel"},
-    {"bias_initializer", FM_KEY_NODE, ARGUMENT(bias_initializer), 0, 0, NULL, "zeros", 0, "initial bias"},
-    {"kernel_regularizer", FM_KEY_NODE, ARGUMENT(kernel_regularizer), 0, 0, NULL, NULL, 0, "l1, l2 or l1_l2"},
-    {"bias_regularizer", FM_KEY_NODE, ARGUMENT(bias_regularizer), 0, 0, NULL, NULL, 0, "l1, l2 or l1_l2"},
-    FM_KEY_LATER("activity_regularizer", "penalty on the output"),
-    FM_KEY_LATER("kernel_constraint", "constraint on the kernel"),
-    FM_KEY_LATER("bias_constraint", "constraint on the bias"),
+    FM_KEYS_OF_WEIGHTS("filter"),
     FM_KEYS_OF_ALL_LAYERS,
     {0}};
 
@@ -91,30 +79,6 @@ static int fit(const struct fm_builder *b, const struct conv1d_arguments *x, str
                            x->kernel_size, x->dilation_rate, reach, shape, most);
 }
 
-static int variables(struct fm_builder *b, const struct fm_layer_use *use, const struct conv1d_arguments *x,
-                     int *kernel, int *bias, struct fm_error *err)
-{
-    struct fm_variable_options options = {"kernel",
-                                          true,
-                                          x->kernel_initializer,
-                                          "glorot_uniform",
-                                          "kernel_initializer",
-                                          x->kernel_regularizer,
-                                          "kernel_regularizer"};
-    int64_t shape[3] = {x->kernel_size, b->channels / x->groups, x->filters};
-    int rc = fm_builder_variable(b, use, 3, shape, &options, kernel, err);
-    *bias = -1;
-    if (rc || !x->use_bias) return rc;
-    options = (struct fm_variable_options){"bias",
-                                           true,
-                                           x->bias_initializer,
-                                           "zeros",
-                                           "bias_initializer",
-                                           x->bias_regularizer,
-                                           "bias_regularizer"};
-    return fm_builder_variable(b, use, 1, &x->filters, &options, bias, err);
-}
-
 int fm_layer_conv1d(struct fm_builder *b, const struct fm_layer_use *use, const struct fm_layer_type *type,
                     struct fm_error *err)
 {
@@ -128,7 +92,10 @@ int fm_layer_conv1d(struct fm_builder *b, const struct fm_layer_use *use, const 
     /* A convolution in one group adds up rows of its kernel by letter; with groups the letters need their
      * rows. */
     if (!rc && x.groups > 1) rc = fm_builder_numbers(b, err);
-    if (!rc) rc = variables(b, use, &x, &kernel, &bias, err);
+    if (!rc) {
+        int64_t shape[3] = {x.kernel_size, b->channels / x.groups, x.filters};
+        rc = fm_layer_weights(b, use, &x.weights, 3, shape, x.filters, &kernel, &bias, err);
+    }
     bool letters = b->letters;
     if (!rc) rc = fm_builder_forward(b, FM_OP_CONV1D, w.rows, x.filters, 3, &op, err);
     if (rc) return rc;
@@ -141,5 +108,5 @@ int fm_layer_conv1d(struct fm_builder *b, const struct fm_layer_use *use, const 
     op->conv.pad_before = w.pad_before;
     op->conv.pad_after = w.pad_after;
     op->conv.letters = letters;
-    return fm_builder_activation(b, x.activation, err);
+    return fm_builder_activation(b, x.weights.activation, err);
 }
