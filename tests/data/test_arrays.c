@@ -98,7 +98,7 @@ Test(arrays, fortran_order_and_labels_of_one_column)
     cr_assert_arr_eq(sums, right, sizeof right);
     cr_assert_float_eq(means[0], 170, 1e-9);
     cr_assert_float_eq(means[1], 171, 1e-9);
-    for (int i = 0; i < 4; i++) cr_assert_eq(fm_packed_get(&l.data.classes, i), (i + 1) % 2);
+    for (int i = 0; i < 4; i++) cr_assert_eq(fm_packed_get(&l.data.classes, i), (uint32_t)(i + 1) % 2);
     cr_assert(l.data.target_per_record);
 }
 
