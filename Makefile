@@ -91,10 +91,18 @@ $(B)/objects-tests: OBJECT_LIST = $(TEST_OBJECTS) $(SUPPORT_OBJECTS)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
 
 # The plain loops of the reference backend are worth the vectoriser's time.
-$(B)/obj/src/engine/reference/%.o: OPT = -O3
+$(B)/obj/src/engine/reference/%.o: private OPT = -O3
+# The routines of the CPU engine are compiled once per instruction set; the program chooses when it starts.
+MACHINE := $(shell $(CC) -dumpmachine)
+KERNELS := $(addprefix $(B)/obj/src/engine/cpu/,avx512.o avx2.o portable.o)
+$(KERNELS): private OPT = -O3 -Wno-psabi
+ifneq ($(filter x86_64-%,$(MACHINE)),)
+$(B)/obj/src/engine/cpu/avx512.o: private ISA_FLAGS = -march=x86-64-v4 -mprefer-vector-width=512
+$(B)/obj/src/engine/cpu/avx2.o: private ISA_FLAGS = -march=x86-64-v3
+endif
 $(B)/obj/tests/%.o: ALL_CFLAGS += -Itests
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \
