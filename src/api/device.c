@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-static const char *const known[] = {"cpu", "auto", "cuda"};
+static const char *const known[] = {"cpu", "auto", "cuda", "reference"};
 
 int fm_device_choose(const char *name, const struct fm_backend **backend, const char **select,
                      struct fm_error *err)

@@ -7,7 +7,7 @@
 int fm_backend_find(const struct fm_backend **backend, const char *name, struct fm_error *err)
 {
     *backend = NULL;
-    if (!strcmp(name, "cpu") || !strcmp(name, "auto")) {
+    if (!strcmp(name, "cpu") || !strcmp(name, "auto") || !strcmp(name, "reference")) {
         *backend = &fm_backend_reference;
         return 0;
     }

@@ -117,6 +117,8 @@ struct fm_transfers {
 struct fm_device_options {
     int64_t lanes;      /* 0 = as many as the device likes */
     const char *select; /* after the colon of --device, or NULL */
+    int64_t guard; /* tests: bytes of guard between the buffers of a lane, filled with a pattern; 0 in use;
+                      an engine may have none */
 };
 
 struct fm_device;
@@ -176,7 +178,8 @@ struct fm_backend {
     void (*cancel)(struct fm_lane *lane);
 };
 
-/* The backend of that name, a table that lives as long as the process; `auto` is the best one there is.
+/* The backend of that name, a table that lives as long as the process; `auto` is the best one there is;
+ * `reference` are the plain loops in float, the oracle that the fast engines are compared with.
  * FM_EUSAGE for an unknown name; one that is known but cannot be had here is told with the reason ("cuda":
  * FM_ELATER at present). */
 int fm_backend_find(const struct fm_backend **backend, const char *name, struct fm_error *err);

@@ -34,7 +34,7 @@ static bool open_subject(struct subject *s, uint64_t seed, bool smooth, const st
     cr_assert_not_null(s->lane, "%s", s->bench.error.text);
     s->blob = malloc((size_t)backend->state_size(s->lane));
     cr_assert(s->blob && backend->state_read(s->lane, s->blob, &s->bench.error) == 0);
-    s->w = (double *)(s->blob + s->lane->layout.portable);
+    s->w = (double *)(s->blob + (s->lane->layout.blob - s->lane->layout.state));
     return true;
 }
 

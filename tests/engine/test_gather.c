@@ -92,18 +92,19 @@ static void compare_windows(struct subject *s, enum fm_section section)
 {
     const struct fm_op *op = inside_find(s->lane, section, FM_OP_GATHER);
     const int64_t channels = s->data.letters ? 4 : 2;
-    const bool single = s->lane->numbers->size == sizeof(float);
+    const bool single = fm_loops(s->lane)->size == sizeof(float);
     for (int64_t i = 0; i < s->lane->n; i++) {
         float window[L * 4];
         fm_view_window(&s->view, s->lane->example[i], s->shift, s->factor, window);
         for (int64_t e = 0; e < L * channels; e++) {
             double got;
             if (s->data.letters)
-                got = ((const uint8_t *)s->lane->tensor[op->out[0]])[i * L + e / channels] == e % channels;
+                got = ((const uint8_t *)fm_loops(s->lane)->tensor[op->out[0]])[i * L + e / channels] ==
+                      e % channels;
             else if (single)
-                got = ((const float *)s->lane->tensor[op->out[0]])[i * L * channels + e];
+                got = ((const float *)fm_loops(s->lane)->tensor[op->out[0]])[i * L * channels + e];
             else
-                got = ((const double *)s->lane->tensor[op->out[0]])[i * L * channels + e];
+                got = ((const double *)fm_loops(s->lane)->tensor[op->out[0]])[i * L * channels + e];
             const struct ts_worst worst =
                 ts_compare_one(single ? TS_EXACT : TS_FLOAT, got, (double)window[e]);
             cr_assert(worst.ok, "example %d, element %d: %s", (int)s->lane->example[i], (int)e, worst.text);

@@ -72,7 +72,7 @@ static void check_gradients(struct fm_lane *lane, const struct golden *g)
     cr_assert_not_null(head, "%s: no gradient reaches the layer", g->name);
     inside_set(lane, head->out[0], g->dy);
     for (const struct fm_op *op = head + 1; op < p->ops + p->section_first[FM_SECTION_BACKWARD + 1]; op++)
-        lane->numbers->operation(lane, op);
+        lane->executor->operation(lane, op);
     const struct fm_op *first = inside_find_last(lane, FM_SECTION_BACKWARD, FM_OP_CONV1D_WEIGHT_GRAD);
     if (g->dx)
         compare_tensor(lane, g, "dx", first->in[1], g->backward, g->dx,

@@ -85,7 +85,7 @@ static bool run_case(const json_t *golden, const json_t *c, const struct fm_back
     cr_assert(backend->parameters_write(lane, parameters, &bench.error) == 0);
     for (size_t t = 0; t < json_array_size(gradients); t++) {
         set_gradients(lane, json_array_get(gradients, t));
-        lane->numbers->update(lane, bench.config.optimizer.learning_rate);
+        lane->executor->update(lane, bench.config.optimizer.learning_rate);
         compare_variables(lane, name, t, json_array_get(after, t), TS_FLOAT_LAYER);
     }
     backend->lane_close(lane);
@@ -133,9 +133,9 @@ Test(engine_optimizers, clips_of_what_is_not_finite)
         json_t *padded = json_deep_copy(json_object_get(c, "gradients"));
         json_array_append_new(json_array_get(padded, 1), json_real(0));
         set_gradients(lane, padded);
-        lane->numbers->update(lane, 1);
-        float *w = lane->tensor[bench.program->variables[0].tensor];
-        float *b = lane->tensor[bench.program->variables[1].tensor];
+        lane->executor->update(lane, 1);
+        float *w = fm_loops(lane)->tensor[bench.program->variables[0].tensor];
+        float *b = fm_loops(lane)->tensor[bench.program->variables[1].tensor];
         const double got[5] = {-w[0], -w[1], -w[2], -b[0], -b[1]};
         size_t count;
         double *want = ts_golden_numbers(json_object_get(c, "clipped"), &count);

@@ -6,9 +6,11 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 static atomic_long seen;
 static atomic_long first_failure;
@@ -47,4 +49,9 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *p, size_t size)
 {
     return ts_allocation_fails() ? NULL : __real_realloc(p, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return ts_allocation_fails() ? NULL : __real_aligned_alloc(alignment, size);
 }

@@ -19,8 +19,9 @@ double *inside_tensor(const struct fm_lane *lane, int tensor, size_t *count)
     *count = elements(lane, tensor);
     double *out = malloc((*count + 1) * sizeof *out);
     for (size_t i = 0; out && i < *count; i++)
-        out[i] = lane->numbers->size == sizeof(float) ? (double)((const float *)lane->tensor[tensor])[i]
-                                                      : ((const double *)lane->tensor[tensor])[i];
+        out[i] = fm_loops(lane)->size == sizeof(float)
+                     ? (double)((const float *)fm_loops(lane)->tensor[tensor])[i]
+                     : ((const double *)fm_loops(lane)->tensor[tensor])[i];
     return out;
 }
 
@@ -28,10 +29,10 @@ void inside_set(struct fm_lane *lane, int tensor, const double *values)
 {
     const size_t count = elements(lane, tensor);
     for (size_t i = 0; i < count; i++) {
-        if (lane->numbers->size == sizeof(float))
-            ((float *)lane->tensor[tensor])[i] = (float)values[i];
+        if (fm_loops(lane)->size == sizeof(float))
+            ((float *)fm_loops(lane)->tensor[tensor])[i] = (float)values[i];
         else
-            ((double *)lane->tensor[tensor])[i] = values[i];
+            ((double *)fm_loops(lane)->tensor[tensor])[i] = values[i];
     }
 }
 

@@ -13,15 +13,9 @@ typedef double real;
 #include "engine/reference/optimizer.inc"
 #include "engine/reference/execute.inc"
 
-const struct fm_numbers fm_numbers_double = {
-    .backend = "reference64",
-    .name = "cpu-reference64",
-    .size = sizeof(real),
-    .gradients = step_gradients,
-    .update = step_update,
-    .evaluate = evaluate_chunk,
-    .operation = execute_op,
-    .penalty = penalty,
-    .to_floats = to_floats,
-    .from_floats = from_floats,
-};
+#define NAME  "reference64"
+#define TYPE  "double"
+#define CLASS "cpu-reference64"
+#include "engine/reference/executor.inc"
+
+const struct fm_backend fm_backend_reference64 = FM_HOST_BACKEND(NAME, backend_open);

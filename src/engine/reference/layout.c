@@ -5,13 +5,9 @@
 
 #include "base/memory.h"
 
-/* Larger sizes are refused as a whole: 2^46 bytes are beyond any machine, and sums of them cannot overflow.
- */
-#define MAX_BYTES (INT64_C(1) << 46)
-
 static bool product(int64_t a, int64_t b, int64_t *out)
 {
-    return a >= 0 && b >= 0 && fm_multiply(a, b, out) && *out <= MAX_BYTES;
+    return a >= 0 && b >= 0 && fm_multiply(a, b, out) && *out <= FM_HOST_MAX_BYTES;
 }
 
 /* How many examples a tensor is kept for: those of the evaluate section hold a chunk, the others a batch. */
@@ -21,7 +17,7 @@ static int64_t examples_of(const struct fm_program *program, const struct fm_ten
     return t->first_op >= program->section_first[FM_SECTION_EVALUATE] ? FM_EVALUATE_CHUNK : batch;
 }
 
-int64_t fm_tensor_bytes(const struct fm_program *program, int tensor, int64_t batch, size_t real)
+int64_t fm_loops_tensor_bytes(const struct fm_program *program, int tensor, int64_t batch, size_t real)
 {
     const struct fm_tensor *t = &program->tensors[tensor];
     if (t->kind == FM_TENSOR_PARAMETER || t->kind == FM_TENSOR_STATE) return 0;
@@ -40,14 +36,12 @@ static int slots_needed(const struct fm_program *p)
     }
 }
 
-static bool runnable(const struct fm_program *p, int64_t batch, char *why, size_t why_size)
+static bool runnable(const struct fm_program *p, char *why, size_t why_size)
 {
     const bool entropy = p->loss.kind == FM_LOSS_CATEGORICAL_CROSSENTROPY ||
                          p->loss.kind == FM_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
                          p->loss.kind == FM_LOSS_BINARY_CROSSENTROPY;
-    if (batch < 1)
-        snprintf(why, why_size, "a batch needs at least one example");
-    else if (entropy && !p->loss.logits)
+    if (entropy && !p->loss.logits)
         snprintf(why, why_size, "cross-entropy is computed from logits only");
     else if (p->slots < slots_needed(p))
         snprintf(why, why_size, "the program has %d optimizer slots, the optimizer needs %d", p->slots,
@@ -57,9 +51,7 @@ static bool runnable(const struct fm_program *p, int64_t batch, char *why, size_
     return false;
 }
 
-/* The widest need of one operation: a transposed kernel, sums per channel in double, or the
- * winners of one window. */
-static bool scratch_bytes(const struct fm_program *p, size_t real, int64_t *out)
+bool fm_loops_scratch_bytes(const struct fm_program *p, size_t real, int64_t *out)
 {
     *out = 64;
     for (int i = 0; i < p->nops; i++) {
@@ -79,8 +71,12 @@ static bool scratch_bytes(const struct fm_program *p, size_t real, int64_t *out)
     return true;
 }
 
-/* One dropout mask: the elements of the largest tensor that is dropped. */
-static int64_t keep_bytes(const struct fm_program *p)
+int64_t fm_loops_portable_bytes(const struct fm_program *p, size_t real)
+{
+    return real == sizeof(float) ? 0 : (p->float_count * (int64_t)sizeof(float) + 7) / 8 * 8;
+}
+
+int64_t fm_loops_keep_bytes(const struct fm_program *p)
 {
     int64_t most = 1;
     for (int i = 0; i < p->nops; i++)
@@ -89,32 +85,28 @@ static int64_t keep_bytes(const struct fm_program *p)
     return most;
 }
 
-bool fm_layout_measure(struct fm_layout *layout, const struct fm_program *program, int64_t batch, size_t real,
-                       char *why, size_t why_size)
+bool fm_loops_measure(struct fm_host_layout *layout, const struct fm_program *program, int64_t batch,
+                      size_t real, char *why, size_t why_size)
 {
-    *layout = (struct fm_layout){0};
-    if (!runnable(program, batch, why, why_size)) return false;
+    if (!runnable(program, why, why_size)) return false;
+    layout->chunk = FM_EVALUATE_CHUNK;
     layout->capacity = batch > FM_EVALUATE_CHUNK ? batch : FM_EVALUATE_CHUNK;
-    int64_t reals, lists, evaluation;
+    int64_t reals, scratch, tensors = 0;
     bool fits = product(program->float_count, (1 + program->slots) * (int64_t)real, &reals) &&
-                product(layout->capacity, (int64_t)(sizeof(int64_t) + sizeof(double)), &lists) &&
-                product(program->score_width + 1, FM_EVALUATE_CHUNK * (int64_t)sizeof(double), &evaluation) &&
-                scratch_bytes(program, real, &layout->scratch);
+                fm_loops_scratch_bytes(program, real, &scratch);
     for (int t = 0; fits && t < program->ntensors; t++) {
-        const int64_t bytes = fm_tensor_bytes(program, t, batch, real);
-        fits = bytes >= 0 && layout->tensors <= MAX_BYTES;
-        layout->tensors += bytes;
+        const int64_t bytes = fm_loops_tensor_bytes(program, t, batch, real);
+        fits = bytes >= 0 && tensors <= FM_HOST_MAX_BYTES;
+        tensors += bytes;
     }
-    if (!fits || layout->tensors > MAX_BYTES) {
+    if (!fits || tensors > FM_HOST_MAX_BYTES) {
         snprintf(why, why_size, "the network at batch size %lld is larger than any memory", (long long)batch);
         return false;
     }
     layout->tail = (reals + 7) / 8 * 8;
     layout->state = layout->tail + (int64_t)sizeof(struct fm_state_tail);
-    layout->portable =
-        real == sizeof(float) ? 0 : (program->float_count * (int64_t)sizeof(float) + 7) / 8 * 8;
-    layout->total = (1 + FM_SLOTS) * layout->state + layout->tensors + layout->scratch + lists + evaluation +
-                    keep_bytes(program) + (int64_t)sizeof(struct fm_lane) +
+    layout->blob = layout->state + fm_loops_portable_bytes(program, real);
+    layout->total = tensors + scratch + fm_loops_keep_bytes(program) + (int64_t)sizeof(struct fm_loops) +
                     program->ntensors * (int64_t)sizeof(void *);
     return true;
 }

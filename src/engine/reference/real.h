@@ -16,19 +16,19 @@
 static inline real *at(const struct fm_lane *lane, int tensor, int64_t i)
 {
     const struct fm_tensor *t = &lane->program->tensors[tensor];
-    return (real *)lane->tensor[tensor] + i * t->rows * t->channels;
+    return (real *)fm_loops(lane)->tensor[tensor] + i * t->rows * t->channels;
 }
 
 static inline const uint8_t *letters_at(const struct fm_lane *lane, int tensor, int64_t i)
 {
     const struct fm_tensor *t = &lane->program->tensors[tensor];
-    return (const uint8_t *)lane->tensor[tensor] + i * t->rows * t->channels;
+    return (const uint8_t *)fm_loops(lane)->tensor[tensor] + i * t->rows * t->channels;
 }
 
 /* A tensor that all examples share: a parameter, its gradient, batch statistics. NULL for none. */
 static inline real *whole(const struct fm_lane *lane, int tensor)
 {
-    return tensor < 0 ? NULL : lane->tensor[tensor];
+    return tensor < 0 ? NULL : fm_loops(lane)->tensor[tensor];
 }
 
 static inline void clear(real *x, int64_t count)

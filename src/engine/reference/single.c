@@ -13,15 +13,9 @@ typedef float real;
 #include "engine/reference/optimizer.inc"
 #include "engine/reference/execute.inc"
 
-const struct fm_numbers fm_numbers_single = {
-    .backend = "cpu",
-    .name = "cpu-reference",
-    .size = sizeof(real),
-    .gradients = step_gradients,
-    .update = step_update,
-    .evaluate = evaluate_chunk,
-    .operation = execute_op,
-    .penalty = penalty,
-    .to_floats = to_floats,
-    .from_floats = from_floats,
-};
+#define NAME  "reference"
+#define TYPE  "float"
+#define CLASS "cpu-reference"
+#include "engine/reference/executor.inc"
+
+const struct fm_backend fm_backend_reference = FM_HOST_BACKEND(NAME, backend_open);

@@ -1,10 +1,8 @@
 /* One request on a worker's thread: which examples a step takes, what follows a bad step, snapshots. */
-#include "engine/reference/reference.h"
+#include "engine/host/host.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "base/random.h"
 
 static double weight_of(const struct fm_lane *lane, int64_t example)
 {
@@ -37,6 +35,7 @@ static void select_batch(struct fm_lane *lane, int64_t step)
                                   : first + i;
         lane->example[i] = fm_indexset_at(set, place);
         lane->weight[i] = weight_of(lane, lane->example[i]);
+        fm_view_slab(lane->view, lane->example[i], &lane->slab[i]);
     }
 }
 
@@ -46,7 +45,7 @@ static bool train_step(struct fm_lane *lane, const struct fm_request *request, i
 {
     struct fm_step step;
     select_batch(lane, s);
-    lane->numbers->gradients(lane, &step);
+    lane->executor->gradients(lane, &step);
     report->steps++;
     report->examples += lane->n;
     if (step.bad) {
@@ -61,7 +60,7 @@ static bool train_step(struct fm_lane *lane, const struct fm_request *request, i
     }
     report->loss_sum += step.loss * (double)lane->n;
     report->loss_examples += lane->n;
-    lane->numbers->update(lane, request->learning_rate);
+    lane->executor->update(lane, request->learning_rate);
     return true;
 }
 

@@ -1,5 +1,5 @@
 /* Evaluations: sums, scores and the confusion matrix over a whole part, in set order, a chunk at a time. */
-#include "engine/reference/reference.h"
+#include "engine/host/host.h"
 
 #include <math.h>
 #include <string.h>
@@ -82,11 +82,13 @@ void fm_lane_evaluate(struct fm_lane *lane, struct fm_work *work)
             return;
         }
         lane->n = 0;
-        while (lane->n < FM_EVALUATE_CHUNK && fm_indexset_next(set, &cursor, &lane->example[lane->n]))
+        while (lane->n < lane->layout.chunk && fm_indexset_next(set, &cursor, &lane->example[lane->n])) {
+            fm_view_slab(lane->view, lane->example[lane->n], &lane->slab[lane->n]);
             lane->n++;
-        lane->numbers->evaluate(lane, lane->loss, lane->scores);
+        }
+        lane->executor->evaluate(lane, lane->loss, lane->scores);
         take_chunk(lane, request, first, &loss_sum, report);
     }
     report->examples = set->count;
-    report->loss = loss_sum / (double)set->count + lane->numbers->penalty(lane);
+    report->loss = loss_sum / (double)set->count + lane->executor->penalty(lane);
 }

@@ -3,7 +3,7 @@
  * -> finished, until `wait` takes the report. A lane is with at most one worker, so its requests run in
  * order; after each one it goes behind the other ready lanes. Nobody polls: workers sleep on `work`, the
  * caller on `done`. */
-#include "engine/reference/reference.h"
+#include "engine/host/host.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +20,10 @@ static void flush_denormals(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     _mm_setcsr(_mm_getcsr() | 0x8040u);
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | UINT64_C(1) << 24));
 #endif
 }
 

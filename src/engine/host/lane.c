@@ -1,0 +1,150 @@
+/* Lanes: a place where one run trains. Memory and initial weights. */
+#include "engine/host/host.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void fm_lane_free(struct fm_lane *lane)
+{
+    if (!lane) return;
+    if (lane->entered) lane->executor->lane_close(lane);
+    for (int slot = 0; slot < FM_SLOTS; slot++) fm_free(lane->snapshot[slot]);
+    fm_free(lane->state);
+    fm_free(lane->example);
+    fm_free(lane->weight);
+    fm_free(lane->slab);
+    fm_free(lane->loss);
+    fm_free(lane->scores);
+    fm_free(lane);
+}
+
+/* What the host allocates of a lane; false when it is more than any memory. */
+static bool add_own(struct fm_host_layout *layout, const struct fm_program *program)
+{
+    const int64_t example = (int64_t)(sizeof(int64_t) + sizeof(double) + sizeof(struct fm_slab));
+    int64_t lists, evaluation, width = program->score_width + 1;
+    if (layout->capacity > FM_HOST_MAX_BYTES / example || layout->state > FM_HOST_MAX_BYTES ||
+        layout->total > FM_HOST_MAX_BYTES || !fm_multiply(layout->capacity, example, &lists) ||
+        !fm_multiply(width * (int64_t)sizeof(double), layout->chunk, &evaluation) ||
+        evaluation > FM_HOST_MAX_BYTES)
+        return false;
+    layout->total += (1 + FM_SLOTS) * layout->state + lists + evaluation + (int64_t)sizeof(struct fm_lane);
+    return true;
+}
+
+bool fm_host_measure(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                     struct fm_host_layout *layout, char *why, size_t why_size)
+{
+    *layout = (struct fm_host_layout){0};
+    if (batch < 1) {
+        snprintf(why, why_size, "a batch needs at least one example");
+        return false;
+    }
+    if (!device->executor->measure(device, program, batch, layout, why, why_size)) return false;
+    if (add_own(layout, program)) return true;
+    snprintf(why, why_size, "the network at batch size %lld is larger than any memory", (long long)batch);
+    return false;
+}
+
+static bool allocate(struct fm_lane *lane)
+{
+    const struct fm_host_layout *layout = &lane->layout;
+    const size_t capacity = (size_t)layout->capacity, chunk = (size_t)layout->chunk;
+    lane->state = fm_calloc_aligned((size_t)layout->state, 1);
+    bool ok = lane->state != NULL;
+    for (int slot = 0; slot < FM_SLOTS; slot++) {
+        lane->snapshot[slot] = fm_calloc_aligned((size_t)layout->state, 1);
+        ok = ok && lane->snapshot[slot];
+    }
+    lane->example = fm_calloc(capacity, sizeof *lane->example);
+    lane->weight = fm_calloc(capacity, sizeof *lane->weight);
+    lane->slab = fm_calloc(capacity, sizeof *lane->slab);
+    lane->loss = fm_calloc(chunk, sizeof *lane->loss);
+    lane->scores = fm_calloc((size_t)lane->program->score_width * chunk, sizeof *lane->scores);
+    return ok && lane->example && lane->weight && lane->slab && lane->loss && lane->scores;
+}
+
+void fm_lane_reset(struct fm_lane *lane, const float *parameters)
+{
+    memset(lane->state, 0, (size_t)lane->layout.state);
+    lane->executor->parameters(lane, parameters);
+    fm_lane_tail(lane)->last_loss = NAN;
+    fm_lane_tail(lane)->last_norm = NAN;
+    lane->frozen = false;
+}
+
+static int draw_weights(struct fm_lane *lane, struct fm_error *err)
+{
+    const uint64_t key = fm_key((uint64_t)lane->options.seed, FM_PURPOSE_WEIGHTS,
+                                (uint32_t)lane->fold->repeat, (uint32_t)lane->fold->fold);
+    float *parameters = fm_calloc((size_t)lane->program->float_count, sizeof *parameters);
+    if (!parameters) return fm_fail_memory(err);
+    const int status = fm_program_initialize(lane->program, key, parameters, err);
+    if (status == 0) fm_lane_reset(lane, parameters);
+    fm_free(parameters);
+    return status;
+}
+
+/* The indices come from the scheduler, yet a wrong one would read outside the resident data. */
+static int check_options(const struct fm_device *device, const struct fm_lane_options *o,
+                         struct fm_error *err)
+{
+    if (o->dataset < 0 || o->dataset >= device->nresident || !device->resident[o->dataset].data)
+        return fm_fail(err, FM_EINTERNAL, "data set %d is not loaded", o->dataset);
+    const struct fm_resident *r = &device->resident[o->dataset];
+    if (o->view < 0 || o->view >= r->nviews || o->split < 0 || o->split >= r->nsplits)
+        return fm_fail(err, FM_EINTERNAL, "view %lld or split %lld is not loaded", (long long)o->view,
+                       (long long)o->split);
+    const struct fm_split *split = &r->splits[o->split];
+    if (o->fold < 0 || o->fold >= split->repeats * split->folds)
+        return fm_fail(err, FM_EINTERNAL, "the split has no fold %lld", (long long)o->fold);
+    if (r->views[o->view].length != o->program->input_rows)
+        return fm_fail(err, FM_EINTERNAL, "the program reads %lld positions, the view has %lld",
+                       (long long)o->program->input_rows, (long long)r->views[o->view].length);
+    const int64_t channels = o->program->letters ? r->data->alphabet : r->data->channels;
+    if (channels != o->program->input_channels || (o->program->letters && !r->data->letters) ||
+        (!o->program->letters && !r->data->values))
+        return fm_fail(err, FM_EINTERNAL, "the program reads other channels than the data have");
+    return 0;
+}
+
+int fm_lane_new(struct fm_lane **out, struct fm_device *device, const struct fm_lane_options *options,
+                struct fm_error *err)
+{
+    int status = check_options(device, options, err);
+    if (status) return status;
+    struct fm_host_layout layout;
+    char why[256];
+    if (!fm_host_measure(device, options->program, options->batch, &layout, why, sizeof why))
+        return fm_fail(err, FM_EINTERNAL, "%s", why);
+    struct fm_lane *lane = fm_calloc(1, sizeof *lane);
+    if (!lane) return fm_fail_memory(err);
+    const struct fm_resident *r = &device->resident[options->dataset];
+    lane->device = device;
+    lane->executor = device->executor;
+    lane->options = *options;
+    lane->program = options->program;
+    lane->data = r->data;
+    lane->examples = r->examples;
+    lane->view = &r->views[options->view];
+    lane->fold = &r->splits[options->split].fold[options->fold];
+    lane->layout = layout;
+    const uint32_t repeat = (uint32_t)lane->fold->repeat, fold = (uint32_t)lane->fold->fold;
+    lane->shuffle_key = fm_key((uint64_t)options->seed, FM_PURPOSE_SHUFFLE, repeat, fold);
+    lane->dropout_key = fm_key((uint64_t)options->seed, FM_PURPOSE_DROPOUT, repeat, fold);
+    status = allocate(lane) ? 0 : fm_fail_memory(err);
+    if (!status) {
+        lane->entered = true;
+        status = lane->executor->lane_open(lane, err);
+    }
+    if (!status) status = draw_weights(lane, err);
+    if (status) {
+        fm_lane_free(lane);
+        return status;
+    }
+    *out = lane;
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* Requests in, reports out: checks, bookkeeping of what is transferred. */
+#include "engine/host/host.h"
+
+#include "base/memory.h"
+
+int fm_host_check_slot(int slot, struct fm_error *err)
+{
+    if (slot >= 0 && slot < FM_SLOTS) return 0;
+    return fm_fail(err, FM_EINTERNAL, "there is no snapshot slot %d", slot);
+}
+
+static int check_request(const struct fm_lane *lane, const struct fm_request *r, struct fm_error *err)
+{
+    switch (r->kind) {
+    case FM_TRAIN:
+        if (r->first_step >= 0 && r->steps >= 0 && r->first_step <= INT64_MAX - r->steps) return 0;
+        return fm_fail(err, FM_EINTERNAL, "steps %lld + %lld cannot be trained", (long long)r->first_step,
+                       (long long)r->steps);
+    case FM_EVALUATE:
+        if ((r->returns & FM_RETURN_CONFUSION && (!r->confusion || fm_lane_classes(lane) == 0)) ||
+            (r->returns & FM_RETURN_SCORES && !r->scores))
+            return fm_fail(err, FM_EINTERNAL, "an evaluation has no place for what it returns");
+        if (fm_lane_part(lane, r->part)->count > 0) return 0;
+        return fm_fail(err, FM_EINTERNAL, "the part that is to be evaluated is empty");
+    case FM_SNAPSHOT:
+    case FM_RESTORE: return fm_host_check_slot(r->slot, err);
+    }
+    return fm_fail(err, FM_EINTERNAL, "there is no request of kind %d", (int)r->kind);
+}
+
+int fm_host_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
+{
+    const int status = check_request(lane, request, err);
+    if (status) return status;
+    struct fm_work *work = fm_calloc(1, sizeof *work);
+    if (!work) return fm_fail_memory(err);
+    work->request = *request;
+    work->report.lane = lane;
+    work->report.tag = request->tag;
+    work->report.kind = request->kind;
+    atomic_init(&work->cancel, false);
+    fm_queue_submit(lane, work);
+    lane->device->transfers.to_device += (int64_t)sizeof *request;
+    return 0;
+}
+
+static void count_report(struct fm_device *device, const struct fm_work *work)
+{
+    const struct fm_lane *lane = work->report.lane;
+    device->transfers.to_host += (int64_t)sizeof work->report;
+    if (work->request.kind != FM_EVALUATE) return;
+    const int64_t k = fm_lane_classes(lane), n = fm_lane_part(lane, work->request.part)->count;
+    if (work->request.returns & FM_RETURN_CONFUSION)
+        device->transfers.to_host += k * k * (int64_t)sizeof(int64_t);
+    if (work->request.returns & FM_RETURN_SCORES)
+        device->transfers.to_host += n * lane->program->score_width * (int64_t)sizeof(float);
+}
+
+int fm_host_wait(struct fm_device *device, int milliseconds, struct fm_report *report, struct fm_error *err)
+{
+    (void)err;
+    struct fm_work *work = fm_queue_wait(device, milliseconds);
+    if (!work) return 0;
+    count_report(device, work);
+    *report = work->report;
+    fm_free(work);
+    return 1;
+}
