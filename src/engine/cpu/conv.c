@@ -1,0 +1,198 @@
+/* Convolutions forward: products over strided views, sums of weight rows for letters, and those fused with a
+ * pool. Row t of a convolution's matrix starts at t * stride * channels and, without dilation and groups, is
+ * contiguous, so nothing is copied (cpu_kernels.md). */
+#include "engine/cpu/cpu.h"
+
+#include <math.h>
+
+bool fm_cpu_conv_is_narrow(const struct fm_op *conv)
+{
+    return conv->conv.groups > 1 && conv->out_channels / conv->conv.groups < FM_CPU_NARROW;
+}
+
+static bool contiguous(const struct fm_op *conv)
+{
+    return conv->conv.dilation == 1 && conv->conv.groups == 1 && !conv->conv.letters;
+}
+
+/* The fused routine reads all weights for each few positions, so they must stay in the L1 cache beside the
+ * rest (a larger kernel is better off in the blocks of a product). */
+#define FUSED_FLOATS 6144
+
+bool fm_cpu_conv_pool_fits(const struct fm_op *conv, const struct fm_op *act, const struct fm_op *pool)
+{
+    if (!contiguous(conv) || pool->pool.average || pool->accumulate || conv->accumulate) return false;
+    if (act && act->activation.kind != FM_ACT_RELU && act->activation.kind != FM_ACT_LINEAR) return false;
+    if (pool->pool.pad_before != 0 || pool->pool.stride != pool->pool.size || pool->pool.size > 255)
+        return false;
+    return pool->out_rows * pool->pool.size <= pool->in_rows &&
+           conv->conv.taps * conv->in_channels * conv->out_channels <= FUSED_FLOATS;
+}
+
+bool fm_cpu_conv_pool_grad_fits(const struct fm_op *conv, const struct fm_op *pool)
+{
+    return conv->in_channels == 1 && conv->conv.stride == 1 && pool->pool.size >= 2 && pool->pool.size <= 4;
+}
+
+/* Where the convolution's first tap of output row 0 reads, padding included. */
+static const float *first_tap(const struct fm_op *op, const struct fm_cpu_lane *lane, int64_t first)
+{
+    return fm_cpu_at(lane, op->in[0], first) - op->conv.pad_before * op->in_channels;
+}
+
+static void convolve(const struct fm_op *op, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    const int64_t channels = op->in_channels, filters = op->out_channels, groups = op->conv.groups;
+    const int64_t depth = channels / groups, width = filters / groups, taps = op->conv.taps;
+    const float *bias = fm_cpu_whole(lane, op->in[2]);
+    const bool whole = contiguous(op);
+    struct fm_product p = {.groups = count,
+                           .m = op->out_rows,
+                           .n = width,
+                           .k1 = whole ? 1 : taps,
+                           .k2 = whole ? taps * channels : depth,
+                           .acc = op->accumulate,
+                           .ag = fm_cpu_stride(lane, op->in[0]),
+                           .am = op->conv.stride * channels,
+                           .ak1 = op->conv.dilation * channels,
+                           .ak2 = 1,
+                           .bk1 = depth * filters,
+                           .bk2 = filters,
+                           .cg = fm_cpu_stride(lane, op->out[0]),
+                           .cm = filters};
+    for (int64_t g = 0; g < groups; g++) {
+        p.a = first_tap(op, lane, first) + g * depth;
+        p.b = fm_cpu_whole(lane, op->in[1]) + g * width;
+        p.bias = bias ? bias + g * width : NULL;
+        p.c = fm_cpu_at(lane, op->out[0], first) + g * width;
+        lane->k->product(&p);
+    }
+}
+
+void fm_cpu_conv(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < task->micro ? count - i : task->micro;
+        convolve(task->op, lane, first + i, n);
+        if (task->act) fm_cpu_activate(task->act, lane, first + i, n);
+    }
+}
+
+void fm_cpu_conv_letters(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                         int64_t count)
+{
+    const struct fm_op *op = task->op;
+    struct fm_letters l = {.out_rows = op->out_rows,
+                           .in_rows = op->in_rows,
+                           .taps = op->conv.taps,
+                           .stride = op->conv.stride,
+                           .dilation = op->conv.dilation,
+                           .pad = op->conv.pad_before,
+                           .alphabet = op->in_channels,
+                           .n = op->out_channels,
+                           .acc = op->accumulate,
+                           .w = fm_cpu_whole(lane, op->in[1]),
+                           .bias = fm_cpu_whole(lane, op->in[2]),
+                           .xstride = fm_cpu_stride(lane, op->in[0]),
+                           .ystride = fm_cpu_stride(lane, op->out[0])};
+    for (int64_t i = 0; i < count; i += l.count) {
+        l.count = count - i < task->micro ? count - i : task->micro;
+        l.x = fm_cpu_bytes_at(lane, op->in[0], first + i);
+        l.y = fm_cpu_at(lane, op->out[0], first + i);
+        lane->k->letters(&l);
+        if (task->act) fm_cpu_activate(task->act, lane, first + i, l.count);
+    }
+}
+
+void fm_cpu_conv_pool(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    const struct fm_op *op = task->op, *pool = task->pool;
+    const int winner = pool->out[1];
+    lane->k->conv_pool(
+        &(struct fm_conv_pool){.count = count,
+                               .windows = pool->out_rows,
+                               .pool = pool->pool.size,
+                               .depth = op->conv.taps * op->in_channels,
+                               .n = op->out_channels,
+                               .relu = task->act && task->act->activation.kind == FM_ACT_RELU,
+                               .x = first_tap(op, lane, first),
+                               .weights = fm_cpu_whole(lane, op->in[1]),
+                               .bias = fm_cpu_whole(lane, op->in[2]),
+                               .y = fm_cpu_at(lane, pool->out[0], first),
+                               .where = winner < 0 ? NULL : fm_cpu_bytes_at(lane, winner, first),
+                               .xstride = fm_cpu_stride(lane, op->in[0]),
+                               .xstep = op->conv.stride * op->in_channels,
+                               .ystride = fm_cpu_stride(lane, pool->out[0]),
+                               .wherestride = winner < 0 ? 0 : fm_cpu_stride(lane, winner)});
+}
+
+/* ---- groups of few filters ---- */
+
+static struct fm_narrow narrow_view(const struct fm_cpu_task *task, struct fm_cpu_lane *lane)
+{
+    const struct fm_op *op = task->op;
+    const int64_t depth = op->in_channels / op->conv.groups;
+    float *scratch = (float *)(lane->arena + task->scratch);
+    return (struct fm_narrow){.rows = (op->out_rows - 1) * op->conv.stride +
+                                      (op->conv.taps - 1) * op->conv.dilation + 1,
+                              .in_rows = op->in_rows,
+                              .out_rows = op->out_rows,
+                              .taps = op->conv.taps,
+                              .stride = op->conv.stride,
+                              .dilation = op->conv.dilation,
+                              .pad = op->conv.pad_before,
+                              .depth = depth,
+                              .width = op->out_channels / op->conv.groups,
+                              .filters = op->out_channels,
+                              .acc = op->accumulate,
+                              .scratch = scratch,
+                              .xe = scratch + depth * op->out_channels};
+}
+
+void fm_cpu_conv_narrow(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                        int64_t count)
+{
+    const struct fm_op *op = task->op;
+    struct fm_narrow n = narrow_view(task, lane);
+    n.w = fm_cpu_whole(lane, op->in[1]);
+    n.bias = fm_cpu_whole(lane, op->in[2]);
+    for (int64_t i = first; i < first + count; i++) {
+        n.x = first_tap(op, lane, i);
+        n.y = fm_cpu_at(lane, op->out[0], i);
+        lane->k->narrow_expand(&n);
+        lane->k->narrow(&n);
+        if (task->act) fm_cpu_activate(task->act, lane, i, 1);
+    }
+}
+
+void fm_cpu_conv_narrow_weight_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                                    int64_t count)
+{
+    const struct fm_op *op = task->op;
+    struct fm_narrow n = narrow_view(task, lane);
+    float *dbias = fm_cpu_whole(lane, op->out[1]);
+    n.dw = fm_cpu_whole(lane, op->out[0]);
+    for (int64_t i = first; i < first + count; i++) {
+        n.x = first_tap(op, lane, i);
+        n.dy = fm_cpu_at(lane, op->in[1], i);
+        lane->k->narrow_expand(&n);
+        lane->k->narrow_weights(&n);
+    }
+    if (dbias)
+        lane->k->column_sums(count, op->out_rows, op->out_channels, fm_cpu_at(lane, op->in[1], first),
+                             fm_cpu_stride(lane, op->in[1]), dbias);
+}
+
+void fm_cpu_conv_narrow_input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                                   int64_t count)
+{
+    const struct fm_op *op = task->op;
+    struct fm_narrow n = narrow_view(task, lane);
+    n.w = fm_cpu_whole(lane, op->in[1]);
+    for (int64_t i = first; i < first + count; i++) {
+        n.dy = fm_cpu_at(lane, op->in[0], i);
+        n.dx = fm_cpu_at(lane, op->out[0], i);
+        lane->k->narrow_input(&n);
+        if (task->act) fm_cpu_activate_grad(task->act, lane, i, 1);
+    }
+}

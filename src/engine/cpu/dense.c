@@ -1,0 +1,190 @@
+/* Dense layers over every row of channels (semantics.md 1.3). All three products run along the wider side: a
+ * kernel with more inputs than units is stored turned, [units][in] (cpu_kernels.md, "what made the
+ * difference"). Letters are flattened one-hot rows, and their kernel's rows are added up. */
+#include "engine/cpu/cpu.h"
+
+bool fm_cpu_dense_is_turned(const struct fm_op *dense)
+{
+    return !dense->dense.letters && dense->in_channels > dense->out_channels;
+}
+
+/* A layer over one row an example is one matrix over the batch; over several, one an example. */
+struct rows {
+    int64_t groups, m;
+};
+
+static struct rows rows_of(const struct fm_op *op, int64_t count)
+{
+    return op->in_rows == 1 ? (struct rows){1, count} : (struct rows){count, op->in_rows};
+}
+
+static struct fm_letters letters_view(const struct fm_op *op, const struct fm_cpu_lane *lane, int64_t first,
+                                      int64_t count)
+{
+    const int64_t places = op->in_channels / op->dense.alphabet;
+    return (struct fm_letters){.count = count,
+                               .out_rows = op->in_rows,
+                               .in_rows = op->in_rows * places,
+                               .taps = places,
+                               .stride = places,
+                               .dilation = 1,
+                               .alphabet = op->dense.alphabet,
+                               .n = op->out_channels,
+                               .acc = op->accumulate,
+                               .x = fm_cpu_bytes_at(lane, op->in[0], first),
+                               .xstride = fm_cpu_stride(lane, op->in[0])};
+}
+
+static void forward_letters(const struct fm_op *op, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    struct fm_letters l = letters_view(op, lane, first, count);
+    l.w = fm_cpu_whole(lane, op->in[1]);
+    l.bias = fm_cpu_whole(lane, op->in[2]);
+    l.y = fm_cpu_at(lane, op->out[0], first);
+    l.ystride = fm_cpu_stride(lane, op->out[0]);
+    lane->k->letters(&l);
+}
+
+static void forward(const struct fm_op *op, const struct fm_op *act, struct fm_cpu_lane *lane, int64_t first,
+                    int64_t count)
+{
+    const struct rows rows = rows_of(op, count);
+    const int64_t in = op->in_channels, out = op->out_channels;
+    const int64_t xstride = fm_cpu_stride(lane, op->in[0]), ystride = fm_cpu_stride(lane, op->out[0]);
+    const bool one = op->in_rows == 1, relu = act && act->activation.kind == FM_ACT_RELU && !op->accumulate;
+    const float *x = fm_cpu_at(lane, op->in[0], first), *bias = fm_cpu_whole(lane, op->in[2]);
+    float *y = fm_cpu_at(lane, op->out[0], first);
+    if (fm_cpu_dense_is_turned(op)) {
+        lane->k->dots(&(struct fm_dots){.groups = rows.groups,
+                                        .m = rows.m,
+                                        .n = out,
+                                        .k = in,
+                                        .relu = relu,
+                                        .acc = op->accumulate,
+                                        .a = x,
+                                        .b = fm_cpu_whole(lane, op->in[1]),
+                                        .bias = bias,
+                                        .c = y,
+                                        .ag = xstride,
+                                        .am = one ? xstride : in,
+                                        .bn = in,
+                                        .cg = ystride,
+                                        .cm = one ? ystride : out});
+        if (act && !relu) fm_cpu_activate(act, lane, first, count);
+        return;
+    }
+    lane->k->product(&(struct fm_product){.groups = rows.groups,
+                                          .m = rows.m,
+                                          .n = out,
+                                          .k1 = 1,
+                                          .k2 = in,
+                                          .acc = op->accumulate,
+                                          .a = x,
+                                          .b = fm_cpu_whole(lane, op->in[1]),
+                                          .bias = bias,
+                                          .c = y,
+                                          .ag = xstride,
+                                          .am = one ? xstride : in,
+                                          .ak2 = 1,
+                                          .bk2 = out,
+                                          .cg = ystride,
+                                          .cm = one ? ystride : out});
+    if (act) fm_cpu_activate(act, lane, first, count);
+}
+
+void fm_cpu_dense(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    if (!task->op->dense.letters) {
+        forward(task->op, task->act, lane, first, count);
+        return;
+    }
+    forward_letters(task->op, lane, first, count);
+    if (task->act) fm_cpu_activate(task->act, lane, first, count);
+}
+
+/* dkernel is stored as the kernel is. */
+void fm_cpu_dense_weight_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                              int64_t count)
+{
+    const struct fm_op *op = task->op;
+    const int64_t in = op->in_channels, out = op->out_channels;
+    const int64_t xstride = fm_cpu_stride(lane, op->in[0]), dystride = fm_cpu_stride(lane, op->in[1]);
+    const float *dy = fm_cpu_at(lane, op->in[1], first);
+    float *dkernel = fm_cpu_whole(lane, op->out[0]), *dbias = fm_cpu_whole(lane, op->out[1]);
+    if (dbias) lane->k->column_sums(count, op->in_rows, out, dy, dystride, dbias);
+    if (op->dense.letters) {
+        struct fm_letters l = letters_view(op, lane, first, count);
+        l.y = fm_cpu_at(lane, op->in[1], first);
+        l.ystride = dystride;
+        l.dw = dkernel;
+        lane->k->letters_grad(&l);
+        return;
+    }
+    const float *x = fm_cpu_at(lane, op->in[0], first);
+    const bool turned = fm_cpu_dense_is_turned(op);
+    lane->k->product(&(struct fm_product){.groups = 1,
+                                          .m = turned ? out : in,
+                                          .n = turned ? in : out,
+                                          .k1 = count,
+                                          .k2 = op->in_rows,
+                                          .acc = op->accumulate || lane->place > 0,
+                                          .a = turned ? dy : x,
+                                          .b = turned ? x : dy,
+                                          .c = dkernel,
+                                          .am = 1,
+                                          .ak1 = turned ? dystride : xstride,
+                                          .ak2 = turned ? out : in,
+                                          .bk1 = turned ? xstride : dystride,
+                                          .bk2 = turned ? in : out,
+                                          .cm = turned ? in : out});
+}
+
+static void input_grad(const struct fm_op *op, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    const struct rows rows = rows_of(op, count);
+    const int64_t in = op->in_channels, out = op->out_channels;
+    const int64_t dystride = fm_cpu_stride(lane, op->in[0]), dxstride = fm_cpu_stride(lane, op->out[0]);
+    const bool one = op->in_rows == 1;
+    const float *dy = fm_cpu_at(lane, op->in[0], first), *kernel = fm_cpu_whole(lane, op->in[1]);
+    float *dx = fm_cpu_at(lane, op->out[0], first);
+    if (fm_cpu_dense_is_turned(op))
+        lane->k->product(&(struct fm_product){.groups = rows.groups,
+                                              .m = rows.m,
+                                              .n = in,
+                                              .k1 = 1,
+                                              .k2 = out,
+                                              .acc = op->accumulate,
+                                              .a = dy,
+                                              .b = kernel,
+                                              .c = dx,
+                                              .ag = dystride,
+                                              .am = one ? dystride : out,
+                                              .ak2 = 1,
+                                              .bk2 = in,
+                                              .cg = dxstride,
+                                              .cm = one ? dxstride : in});
+    else
+        lane->k->dots(&(struct fm_dots){.groups = rows.groups,
+                                        .m = rows.m,
+                                        .n = in,
+                                        .k = out,
+                                        .acc = op->accumulate,
+                                        .a = dy,
+                                        .b = kernel,
+                                        .c = dx,
+                                        .ag = dystride,
+                                        .am = one ? dystride : out,
+                                        .bn = out,
+                                        .cg = dxstride,
+                                        .cm = one ? dxstride : in});
+}
+
+void fm_cpu_dense_input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                             int64_t count)
+{
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < task->micro ? count - i : task->micro;
+        input_grad(task->op, lane, first + i, n);
+        if (task->act) fm_cpu_activate_grad(task->act, lane, first + i, n);
+    }
+}
