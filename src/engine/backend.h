@@ -21,6 +21,7 @@
 #define FM_ENGINE_BACKEND_H
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/split.h"
 #include "net/program.h"
 
@@ -151,6 +152,9 @@ struct fm_backend {
     int64_t (*cost)(const struct fm_device *device, const struct fm_program *program,
                     int64_t batch); /* bytes */
     uint64_t (*plan_hash)(const struct fm_device *device, const struct fm_program *program, int64_t batch);
+    /* Appends how the program would be computed, for `plan --explain`: lines of text, indented by two. */
+    int (*explain)(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                   struct fm_text *text, struct fm_error *err);
 
     int (*lane_open)(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,
                      struct fm_error *err);

@@ -507,6 +507,16 @@ static int scripted_wait(struct fm_device *device, int milliseconds, struct fm_r
     return 1;
 }
 
+static int scripted_explain(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                            struct fm_text *text, struct fm_error *err)
+{
+    (void)device;
+    (void)program;
+    (void)err;
+    fm_text_add(text, "  as the script says, batch %lld\n", (long long)batch);
+    return 0;
+}
+
 const struct fm_backend fm_backend_scripted = {
     .name = "scripted",
     .open = scripted_open,
@@ -521,6 +531,7 @@ const struct fm_backend fm_backend_scripted = {
     .supports = scripted_supports,
     .cost = scripted_cost,
     .plan_hash = scripted_plan_hash,
+    .explain = scripted_explain,
     .lane_open = scripted_lane_open,
     .lane_close = scripted_lane_close,
     .state_size = scripted_state_size,

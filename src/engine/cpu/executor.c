@@ -58,6 +58,17 @@ static bool measure(const struct fm_device *device, const struct fm_program *pro
     return true;
 }
 
+static int explain(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                   struct fm_text *text, struct fm_error *err)
+{
+    struct fm_cpu_plan plan;
+    const int status = fm_cpu_plan_init(&plan, program, batch, device->engine, device->options.guard, err);
+    if (status) return status;
+    fm_cpu_plan_print(&plan, text);
+    fm_cpu_plan_fini(&plan);
+    return text->failed ? fm_fail_memory(err) : 0;
+}
+
 /* ---- lanes ---- */
 
 static void lane_close(struct fm_lane *host)
@@ -162,6 +173,7 @@ const struct fm_executor fm_cpu_executor = {
     .name = "cpu",
     .device_open = device_open,
     .measure = measure,
+    .explain = explain,
     .lane_open = lane_open,
     .lane_close = lane_close,
     .gradients = fm_cpu_gradients,

@@ -145,6 +145,12 @@ uint64_t fm_host_plan_hash(const struct fm_device *device, const struct fm_progr
     return fm_hash_value(&hash);
 }
 
+int fm_host_explain(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                    struct fm_text *text, struct fm_error *err)
+{
+    return device->executor->explain(device, program, batch, text, err);
+}
+
 /* ---- lanes ---- */
 
 int fm_host_lane_open(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,

@@ -68,6 +68,9 @@ struct fm_executor {
      * NULL. */
     void (*hash)(const struct fm_device *device, const struct fm_program *program, int64_t batch,
                  struct fm_hash *hash);
+    /* The plan in words (engine/backend.h). */
+    int (*explain)(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                   struct fm_text *text, struct fm_error *err);
     /* Allocates lane->engine. All else of the lane is there: state and snapshots are zero. */
     int (*lane_open)(struct fm_lane *lane, struct fm_error *err);
     void (*lane_close)(struct fm_lane *lane); /* also after a lane_open that failed half-way */
@@ -189,6 +192,8 @@ bool fm_host_supports(const struct fm_device *device, const struct fm_program *p
                       char *why, size_t why_size);
 int64_t fm_host_cost(const struct fm_device *device, const struct fm_program *program, int64_t batch);
 uint64_t fm_host_plan_hash(const struct fm_device *device, const struct fm_program *program, int64_t batch);
+int fm_host_explain(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                    struct fm_text *text, struct fm_error *err);
 int fm_host_lane_open(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,
                       struct fm_error *err);
 void fm_host_lane_close(struct fm_lane *lane);
@@ -211,8 +216,8 @@ int fm_host_wait(struct fm_device *device, int milliseconds, struct fm_report *r
         .name = backend_name, .open = open_function, .close = fm_host_close, .describe = fm_host_describe,   \
         .numbers = fm_host_numbers, .lanes = fm_host_lanes, .memory = fm_host_memory, .load = fm_host_load,  \
         .unload = fm_host_unload, .transfers = fm_host_transfers, .supports = fm_host_supports,              \
-        .cost = fm_host_cost, .plan_hash = fm_host_plan_hash, .lane_open = fm_host_lane_open,                \
-        .lane_close = fm_host_lane_close, .state_size = fm_host_state_size,                                  \
+        .cost = fm_host_cost, .plan_hash = fm_host_plan_hash, .explain = fm_host_explain,                    \
+        .lane_open = fm_host_lane_open, .lane_close = fm_host_lane_close, .state_size = fm_host_state_size,  \
         .state_read = fm_host_state_read, .state_write = fm_host_state_write,                                \
         .snapshot_read = fm_host_snapshot_read, .snapshot_write = fm_host_snapshot_write,                    \
         .parameters_write = fm_host_parameters_write, .submit = fm_host_submit, .wait = fm_host_wait,        \

@@ -1,6 +1,7 @@
 /* The reference loops in double. */
 typedef double real;
 #include "engine/reference/real.h"
+#include "net/print.h"
 
 #include "engine/reference/product.inc"
 #include "engine/reference/conv.inc"

@@ -1,6 +1,7 @@
 /* The reference loops in float. */
 typedef float real;
 #include "engine/reference/real.h"
+#include "net/print.h"
 
 #include "engine/reference/product.inc"
 #include "engine/reference/conv.inc"
