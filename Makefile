@@ -98,7 +98,7 @@ $(B)/obj/src/engine/reference/%.o: private OPT = -O3
 # The routines of the CPU engine are compiled once per instruction set; the program chooses when it starts.
 MACHINE := $(shell $(CC) -dumpmachine)
 KERNELS := $(addprefix $(B)/obj/src/engine/cpu/,avx512.o avx2.o portable.o)
-$(KERNELS): private OPT = -O3 -Wno-psabi
+$(KERNELS): private OPT = $(if $(SAN),-O1 -DFM_KEEP_LOOPS,-O3) -Wno-psabi
 ifneq ($(filter x86_64-%,$(MACHINE)),)
 $(B)/obj/src/engine/cpu/avx512.o: private ISA_FLAGS = -march=x86-64-v4 -mprefer-vector-width=512
 $(B)/obj/src/engine/cpu/avx2.o: private ISA_FLAGS = -march=x86-64-v3

@@ -26,10 +26,18 @@
 enum { LANES = 16, PARTS = LANES / W };
 
 #define INLINE static inline __attribute__((always_inline, unused))
+/* TILED is for bodies that are inlined once per size of tile. The sanitizers' checks make that take minutes to
+ * compile: with them one body serves all sizes and keeps its loops. */
+#if defined(FM_KEEP_LOOPS)
+#define UNROLL
+#define TILED static __attribute__((noinline, unused))
+#else
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 32")
+#endif
+#define TILED INLINE
 #endif
 
 typedef float vf __attribute__((vector_size(4 * W)));
