@@ -120,6 +120,8 @@ struct fm_device_options {
     const char *select; /* after the colon of --device, or NULL */
     int64_t guard; /* tests: bytes of guard between the buffers of a lane, filled with a pattern; 0 in use;
                       an engine may have none */
+    int64_t slice; /* tests: bytes that a slice of the batch may touch; 0 = the engine's own choice; an engine
+                      may cut none. It changes no bit. */
 };
 
 struct fm_device;

@@ -74,6 +74,7 @@ struct fm_cpu_plan {
     const struct fm_program *program;
     const struct fm_kernels *kernels;
     int64_t batch, guard;
+    int64_t slice_bytes;         /* that a slice may touch */
     struct fm_cpu_place *places; /* [ntensors] */
     struct fm_cpu_variable *variables;
     int64_t extent; /* floats of all variables with their gaps */
@@ -113,9 +114,11 @@ struct fm_cpu_lane {
 extern const struct fm_executor fm_cpu_executor;
 extern const struct fm_backend fm_backend_cpu;
 
-/* plan.c, places.c. Fails for want of memory, or with a sentence when the program is too large. */
+/* plan.c, places.c. Of the options it takes the guard and the slice. Fails for want of memory, or with a
+ * sentence when the program is too large. */
 int fm_cpu_plan_init(struct fm_cpu_plan *plan, const struct fm_program *program, int64_t batch,
-                     const struct fm_kernels *kernels, int64_t guard, struct fm_error *err);
+                     const struct fm_kernels *kernels, const struct fm_device_options *options,
+                     struct fm_error *err);
 void fm_cpu_plan_fini(struct fm_cpu_plan *plan);
 /* A new task at the end of the list; NULL when memory is out. */
 struct fm_cpu_task *fm_cpu_plan_add(struct fm_cpu_plan *plan, const char *name, const struct fm_op *op);

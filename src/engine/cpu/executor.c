@@ -47,7 +47,7 @@ static bool measure(const struct fm_device *device, const struct fm_program *pro
 {
     struct fm_cpu_plan plan;
     struct fm_error error = {0};
-    if (fm_cpu_plan_init(&plan, program, batch, device->engine, device->options.guard, &error)) {
+    if (fm_cpu_plan_init(&plan, program, batch, device->engine, &device->options, &error)) {
         snprintf(why, why_size, "%s", error.text);
         return false;
     }
@@ -62,7 +62,7 @@ static int explain(const struct fm_device *device, const struct fm_program *prog
                    struct fm_text *text, struct fm_error *err)
 {
     struct fm_cpu_plan plan;
-    const int status = fm_cpu_plan_init(&plan, program, batch, device->engine, device->options.guard, err);
+    const int status = fm_cpu_plan_init(&plan, program, batch, device->engine, &device->options, err);
     if (status) return status;
     fm_cpu_plan_print(&plan, text);
     fm_cpu_plan_fini(&plan);
@@ -149,8 +149,8 @@ static int lane_open(struct fm_lane *host, struct fm_error *err)
     host->engine = lane;
     lane->host = host;
     lane->k = device->engine;
-    const int status = fm_cpu_plan_init(&lane->plan, host->program, host->options.batch, lane->k,
-                                        device->options.guard, err);
+    const int status =
+        fm_cpu_plan_init(&lane->plan, host->program, host->options.batch, lane->k, &device->options, err);
     if (status) return status;
     if (!allocate(lane, host->options.batch) || !spread_scaling(lane)) return fm_fail_memory(err);
     fm_cpu_fill(lane);

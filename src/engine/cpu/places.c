@@ -122,9 +122,9 @@ static int set_strides(struct fm_cpu_plan *plan, int64_t *train, int64_t *evalua
 }
 
 /* Equal slices that fit the cache; multiples of four examples unless tiny. */
-static int64_t cut(int64_t count, int64_t bytes)
+static int64_t cut(const struct fm_cpu_plan *plan, int64_t count, int64_t bytes)
 {
-    int64_t fit = FM_CPU_SLICE_BYTES / bytes;
+    int64_t fit = plan->slice_bytes / bytes;
     if (fit < 1) fit = 1;
     const int64_t slices = (count + fit - 1) / fit;
     int64_t slice = (count + slices - 1) / slices;
@@ -214,8 +214,8 @@ int fm_cpu_plan_place(struct fm_cpu_plan *plan, struct fm_error *err)
     int status = set_strides(plan, &train, &evaluate, err);
     if (status) return status;
     plan->example_bytes = train;
-    plan->slice = cut(plan->batch, train);
-    plan->chunk = cut(FM_CPU_CHUNK, evaluate);
+    plan->slice = cut(plan, plan->batch, train);
+    plan->chunk = cut(plan, FM_CPU_CHUNK, evaluate);
     plan->gradients = fm_cpu_plan_room(plan, plan->extent * (int64_t)sizeof(float));
     status = place_tensors(plan, err);
     if (!status) status = place_scratch(plan, err);

@@ -244,10 +244,14 @@ static void place_variables(struct fm_cpu_plan *plan)
 }
 
 int fm_cpu_plan_init(struct fm_cpu_plan *plan, const struct fm_program *program, int64_t batch,
-                     const struct fm_kernels *kernels, int64_t guard, struct fm_error *err)
+                     const struct fm_kernels *kernels, const struct fm_device_options *options,
+                     struct fm_error *err)
 {
-    *plan = (struct fm_cpu_plan){
-        .program = program, .kernels = kernels, .batch = batch, .guard = (guard + 63) / 64 * 64};
+    *plan = (struct fm_cpu_plan){.program = program,
+                                 .kernels = kernels,
+                                 .batch = batch,
+                                 .guard = (options->guard + 63) / 64 * 64,
+                                 .slice_bytes = options->slice > 0 ? options->slice : FM_CPU_SLICE_BYTES};
     plan->places = fm_calloc((size_t)program->ntensors, sizeof *plan->places);
     plan->variables = fm_calloc((size_t)program->nvariables, sizeof *plan->variables);
     plan->tasks = fm_calloc((size_t)program->nops * 2, sizeof *plan->tasks);
