@@ -243,7 +243,7 @@ struct fm_kernels {
     void (*narrow)(const struct fm_narrow *);
     void (*narrow_weights)(const struct fm_narrow *);
     void (*narrow_input)(const struct fm_narrow *);
-    /* elements.inc */
+    /* activation.inc, softmax.inc, head.inc, pool.inc, random.inc */
     void (*activation)(const struct fm_activation_pass *);
     void (*activation_grad)(const struct fm_activation_grad_pass *);
     void (*pool)(const struct fm_pool_pass *);
