@@ -39,7 +39,7 @@ LDLIBS = $(PKG_LIBS) -lcsv -lm -lpthread
 CLI_SOURCES := $(wildcard src/cli/*.c)
 LIB_SOURCES := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
 SUPPORT_SOURCES := $(wildcard tests/support/*.c)
-TEST_SOURCES := $(filter-out tests/plain/% tests/fuzz/% tests/slow/%,$(wildcard tests/*/test_*.c))
+TEST_SOURCES := $(filter-out tests/plain/% tests/fuzz/% tests/slow/% tests/bench/%,$(wildcard tests/*/test_*.c))
 PLAIN_SOURCES := $(wildcard tests/plain/*.c)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -63,7 +63,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 # A target that first sets up builds on all cores, unless the caller said how many.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
-.PHONY: all check slow demo bench install uninstall clean format help config setup man fuzzers tests FORCE \
+.PHONY: all check slow demo bench bench-kernels install uninstall clean format help config setup man fuzzers tests FORCE \
 	check-run plain-programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -106,7 +106,7 @@ endif
 $(B)/obj/tests/%.o: ALL_CFLAGS += -Itests
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \
-	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES)))
+	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES) $(wildcard tests/bench/*.c)))
 
 # ---- program and libraries -------------------------------------------------------------------------------
 
@@ -166,6 +166,13 @@ demo:
 bench: all
 	@build/foldmill bench
 
+bench-kernels: $(B)/tests/bench/kernels
+	@$< $(T)
+
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN_FLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) $(LDLIBS)
+
 man: $(MAN)
 
 build/foldmill.1: doc/foldmill.1.scd
@@ -219,6 +226,7 @@ help:
 	@echo "make check SAN=...  the same under address,undefined or thread, in a folder of its own"
 	@echo "make slow           sanitizers over the suite, fuzzers ($(FUZZ_SECONDS) s each), kills, learning"
 	@echo "make bench          measure this machine"
+	@echo "make bench-kernels  measure the CPU engine's routines by shape and instruction set (T=word picks lines)"
 	@echo "make install        program, libraries, header, man page (PREFIX=$(PREFIX) DESTDIR=)"
 	@echo "make uninstall      take them away again"
 	@echo "make setup          only install the Debian packages that are missing"
