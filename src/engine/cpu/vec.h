@@ -228,6 +228,9 @@ INLINE void stm_u8(uint8_t *p, vi x, vi m)
 #endif
 
 #if W == 4 /* nothing but the vector extension; where there is no fma, mad() rounds twice */
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 typedef vi vm;
 INLINE vm tail(int64_t n)
 {
@@ -370,15 +373,41 @@ INLINE vf fold_parts(const vf *p)
 #endif
 }
 
-/* sqrt(x) for x >= 0 from an integer guess and Newton steps: IEEE operations only, hence the same bits
- * everywhere; 2-3 ulp. A 512-bit square root holds the divider for 13 cycles; this leaves it to the division
- * of the update. */
+/* The processor's square root: correctly rounded, NaN below zero. */
+INLINE vf square_root(vf x)
+{
+#if W > 4
+    return (vf)MM(sqrt_ps)((mf)x);
+#elif defined(__SSE__)
+    return (vf)_mm_sqrt_ps((__m128)x);
+#elif defined(__aarch64__)
+    return (vf)vsqrtq_f32((float32x4_t)x);
+#else
+    vf y;
+    for (int i = 0; i < W; i++) y[i] = __builtin_sqrtf(x[i]);
+    return y;
+#endif
+}
+
+/* The same for x >= 0 from an integer guess (3.5 % off), a Newton step on g = sqrt(x) and h = 0.5 / sqrt(x)
+ * (0.2 % off) and a cubic one: with g * h = 0.5 - r, sqrt(x) = g / sqrt(1 - 2r) = g (1 + r + 1.5 r^2 + ..).
+ * IEEE operations only, hence the same bits everywhere; 2 ulp. A 512-bit square root holds the divider for 13
+ * cycles; this leaves it to the division of the update. Infinity gives inf - inf in the steps; the last line
+ * turns that into infinity (vmin takes its second operand if either is NaN; else sqrt(x) < x + 1). Wrong for
+ * denormals unless they are flushed. The portable version has bits of its own and fewer units: no trick. */
 INLINE vf root(vf x)
 {
-    const vf h = x * set1(0.5f);
-    vf y = (vf)(seti(0x5f375a86) - (vi)((vi)x >> 1));
-    UNROLL for (int i = 0; i < 3; i++) y = y * nmad(h * y, y, set1(1.5f));
-    return x * y;
+#if W == 4
+    return square_root(x);
+#else
+    const vf half = set1(0.5f), y = (vf)(seti(0x5f375a86) - (vi)((vi)x >> 1));
+    vf g = x * y, h = half * y, r = nmad(g, h, half);
+    g = mad(g, r, g);
+    h = mad(h, r, h);
+    r = nmad(g, h, half);
+    g = mad(g, r * mad(r, set1(1.5f), set1(1)), g);
+    return vmin(g, x + set1(1));
+#endif
 }
 
 #endif
