@@ -95,6 +95,8 @@ $(B)/obj/%.o: %.c $(B)/flags
 
 # The plain loops of the reference backend are worth the vectoriser's time.
 $(B)/obj/src/engine/reference/%.o: private OPT = -O3
+# So are the weights, which are drawn anew for every run.
+$(B)/obj/src/net/initialize.o: private OPT = -O3
 # The routines of the CPU engine are compiled once per instruction set; the program chooses when it starts.
 MACHINE := $(shell $(CC) -dumpmachine)
 KERNELS := $(addprefix $(B)/obj/src/engine/cpu/,avx512.o avx2.o portable.o)

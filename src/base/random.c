@@ -43,11 +43,6 @@ float fm_uniform_float(uint32_t bits)
     return (float)(bits >> 8) * 0x1p-24f;
 }
 
-double fm_uniform_double(uint32_t high, uint32_t low)
-{
-    return ((double)(high >> 5) * 0x1p26 + (double)(low >> 6)) * 0x1p-53;
-}
-
 void fm_normal(const uint32_t bits[4], double out[2])
 {
     /* 1 - u lies in (0, 1], so that its logarithm is finite. */

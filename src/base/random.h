@@ -8,10 +8,20 @@
 #ifndef FM_BASE_RANDOM_H
 #define FM_BASE_RANDOM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 void fm_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4]);
+
+/* Several in a row, many times as fast: out[w][i] is word w of the counter whose middle 64 bits (counter[1]
+ * low, counter[2] high) are i further on. 0 <= n <= FM_PHILOX_ROW. */
+#define FM_PHILOX_ROW 256
+void fm_philox_row(const uint32_t counter[4], uint64_t key, int n, uint32_t out[4][FM_PHILOX_ROW]);
+/* The same by instructions of the caller's choice, for tests: false where this machine lacks them. */
+enum fm_philox_way { FM_PHILOX_PLAIN, FM_PHILOX_AVX2, FM_PHILOX_AVX512 };
+bool fm_philox_row_by(enum fm_philox_way way, const uint32_t counter[4], uint64_t key, int n,
+                      uint32_t out[4][FM_PHILOX_ROW]);
 
 /* What a stream of random numbers is for; part of its key, so that streams never meet. Values are on record
  * in journals and must not change. */
@@ -27,8 +37,13 @@ enum fm_purpose {
  */
 uint64_t fm_key(uint64_t seed, enum fm_purpose purpose, uint32_t a, uint32_t b);
 
-float fm_uniform_float(uint32_t bits);                 /* [0, 1): 24 bits */
-double fm_uniform_double(uint32_t high, uint32_t low); /* [0, 1): 53 bits */
+float fm_uniform_float(uint32_t bits); /* [0, 1): 24 bits */
+/* [0, 1): 53 bits. Here, because it is asked for every weight of every run; both parts fit an int32_t, from
+ * which processors convert fastest. */
+static inline double fm_uniform_double(uint32_t high, uint32_t low)
+{
+    return ((double)(int32_t)(high >> 5) * 0x1p26 + (double)(int32_t)(low >> 6)) * 0x1p-53;
+}
 /* Two independent standard normal numbers from 128 bits (Box-Muller, in double). */
 void fm_normal(const uint32_t bits[4], double out[2]);
 

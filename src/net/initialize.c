@@ -16,13 +16,6 @@ static void draw_bits(int variable, int64_t element, uint32_t attempt, uint64_t 
     fm_philox(counter, key, bits);
 }
 
-static double draw_uniform(int variable, int64_t element, uint64_t key)
-{
-    uint32_t bits[4];
-    draw_bits(variable, element, 0, key, bits);
-    return fm_uniform_double(bits[0], bits[1]);
-}
-
 static double draw_normal(int variable, int64_t element, uint64_t key)
 {
     uint32_t bits[4];
@@ -85,16 +78,30 @@ static int draw_orthogonal(const struct fm_variable *v, int index, uint64_t key,
     return 0;
 }
 
+/* The common case, drawn by rows: in short runs most of what a lane's opening takes is this. */
+static void draw_uniform(const struct fm_variable *v, int index, uint64_t key, float *values)
+{
+    uint32_t bits[4][FM_PHILOX_ROW];
+    const double a = v->a, spread = v->b - v->a;
+    for (int64_t first = 0; first < v->count; first += FM_PHILOX_ROW) {
+        const uint32_t counter[4] = {(uint32_t)index, (uint32_t)first, (uint32_t)((uint64_t)first >> 32), 0};
+        const int n = v->count - first < FM_PHILOX_ROW ? (int)(v->count - first) : FM_PHILOX_ROW;
+        fm_philox_row(counter, key, n, bits);
+        for (int i = 0; i < n; i++)
+            values[first + i] = (float)(a + spread * fm_uniform_double(bits[0][i], bits[1][i]));
+    }
+}
+
 int fm_variable_draw(const struct fm_variable *v, int index, uint64_t key, float *values,
                      struct fm_error *err)
 {
     if (v->initializer == FM_INIT_ORTHOGONAL) return draw_orthogonal(v, index, key, values, err);
+    if (v->initializer == FM_INIT_UNIFORM) return draw_uniform(v, index, key, values), 0;
     for (int64_t e = 0; e < v->count; e++) {
         double value = 0;
         switch (v->initializer) {
         case FM_INIT_ONES: value = 1; break;
         case FM_INIT_CONSTANT: value = v->a; break;
-        case FM_INIT_UNIFORM: value = v->a + (v->b - v->a) * draw_uniform(index, e, key); break;
         case FM_INIT_NORMAL: value = v->a + v->b * draw_normal(index, e, key); break;
         case FM_INIT_TRUNCATED_NORMAL: value = v->a + v->b * draw_truncated(index, e, key); break;
         default: break;

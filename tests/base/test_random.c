@@ -30,6 +30,29 @@ Test(random, philox_gives_the_published_numbers)
     }
 }
 
+/* Every way of drawing a row, over the carry into the upper half of the element's number and at odd lengths.
+ */
+Test(random, a_row_is_made_of_single_draws)
+{
+    static const uint64_t starts[] = {0, 0xfffffff0u, 0x123456789abu, UINT64_MAX - 20};
+    for (int way = FM_PHILOX_PLAIN; way <= FM_PHILOX_AVX512; way++)
+        for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+            for (int n = 0; n <= FM_PHILOX_ROW; n += n < 35 ? 1 : 221) {
+                uint32_t row[4][FM_PHILOX_ROW];
+                uint32_t counter[4] = {5, (uint32_t)starts[s], (uint32_t)(starts[s] >> 32), 77};
+                if (!fm_philox_row_by((enum fm_philox_way)way, counter, 0xfedcba9876543210u, n, row))
+                    continue;
+                for (int i = 0; i < n; i++) {
+                    uint64_t at = starts[s] + (uint64_t)i;
+                    uint32_t out[4];
+                    fm_philox((uint32_t[4]){5, (uint32_t)at, (uint32_t)(at >> 32), 77}, 0xfedcba9876543210u,
+                              out);
+                    for (int w = 0; w < 4; w++)
+                        cr_assert_eq(row[w][i], out[w], "way %d, start %zu, %d of %d", way, s, i, n);
+                }
+            }
+}
+
 Test(random, keys_differ_by_every_part)
 {
     uint64_t keys[16];

@@ -12,9 +12,11 @@
 #include <time.h>
 
 #include "engine/reference/reference.h"
+#include "support/scripted.h"
 #include "support/support.h"
 #include "support/sweep.h"
 
+static const struct fm_backend *inner;
 static double inside; /* seconds of the first thread in the backend */
 
 static double seconds(clockid_t clock)
@@ -35,7 +37,7 @@ static int timed_load(struct fm_device *device, const struct fm_resident *reside
                       struct fm_error *err)
 {
     int rc;
-    INSIDE(rc = fm_backend_reference.load(device, resident, dataset, err));
+    INSIDE(rc = inner->load(device, resident, dataset, err));
     return rc;
 }
 
@@ -43,19 +45,19 @@ static int timed_lane_open(struct fm_device *device, const struct fm_lane_option
                            struct fm_lane **lane, struct fm_error *err)
 {
     int rc;
-    INSIDE(rc = fm_backend_reference.lane_open(device, options, lane, err));
+    INSIDE(rc = inner->lane_open(device, options, lane, err));
     return rc;
 }
 
 static void timed_lane_close(struct fm_lane *lane)
 {
-    INSIDE(fm_backend_reference.lane_close(lane));
+    INSIDE(inner->lane_close(lane));
 }
 
 static int timed_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
 {
     int rc;
-    INSIDE(rc = fm_backend_reference.submit(lane, request, err));
+    INSIDE(rc = inner->submit(lane, request, err));
     return rc;
 }
 
@@ -63,14 +65,14 @@ static int timed_wait(struct fm_device *device, int milliseconds, struct fm_repo
                       struct fm_error *err)
 {
     int rc;
-    INSIDE(rc = fm_backend_reference.wait(device, milliseconds, report, err));
+    INSIDE(rc = inner->wait(device, milliseconds, report, err));
     return rc;
 }
 
 static int timed_state_read(struct fm_lane *lane, void *blob, struct fm_error *err)
 {
     int rc;
-    INSIDE(rc = fm_backend_reference.state_read(lane, blob, err));
+    INSIDE(rc = inner->state_read(lane, blob, err));
     return rc;
 }
 
@@ -104,7 +106,9 @@ int main(int argc, char **argv)
 {
     const long trials = argc > 1 ? strtol(argv[1], NULL, 10) : 20;
     const double most = argc > 2 ? strtod(argv[2], NULL) : 100;
-    struct fm_backend timed = fm_backend_reference;
+    inner = argc > 3 ? &fm_backend_scripted : &fm_backend_reference;
+    if (argc > 3) fm_scripted_configure(&(struct fm_scripted_options){.lanes = 1});
+    struct fm_backend timed = *inner;
     timed.load = timed_load;
     timed.lane_open = timed_lane_open;
     timed.lane_close = timed_lane_close;
