@@ -211,6 +211,9 @@ static int open_database(struct fm_journal *journal, struct fm_notes *notes, str
 
 static void dispose(struct fm_journal *journal)
 {
+    fm_blobs_clear(journal);
+    fm_free(journal->blobs);
+    fm_free(journal->kept);
     fm_sql_fini(&journal->sql);
     sqlite3_close(journal->sql.db);
     if (journal->lock >= 0) close(journal->lock);
@@ -260,6 +263,8 @@ int fm_journal_group(struct fm_journal *journal, struct fm_error *err)
 static void roll_back(struct fm_journal *journal)
 {
     journal->in_group = false;
+    fm_blobs_clear(journal);
+    fm_keep_forget(journal);
     if (!sqlite3_get_autocommit(journal->sql.db)) sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
 }
 
@@ -281,6 +286,7 @@ int fm_journal_commit(struct fm_journal *journal, bool now, struct fm_error *err
     if (!journal->in_group || (!now && fm_monotonic() - journal->group_began < GROUP_SECONDS)) return 0;
     journal->in_group = false;
     int rc = check_place(journal, err);
+    if (!rc) rc = fm_blobs_flush(journal, err);
     if (!rc) rc = fm_sql_run(&journal->sql, "COMMIT", err, "");
     /* A group that cannot be written is given up whole; what was committed before stays. */
     if (rc) roll_back(journal);

@@ -89,19 +89,18 @@ int fm_journal_event(struct fm_journal *journal, const struct fm_fence *fence, c
                      struct fm_error *err);
 int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, int64_t epoch, const void *blob,
                     size_t size, struct fm_error *err);
-/* The result, scores and weights included (scores as rows of at most 64 MiB); removes the checkpoint. */
-int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
-                       const struct fm_run_result *result, int64_t classes, int64_t score_width,
-                       int64_t weight_count, double seconds, struct fm_error *err);
-
-/* Whether no run of the trial is left to do. */
-int fm_journal_trial_over(struct fm_journal *journal, int64_t trial, bool *over, struct fm_error *err);
+/* The result, scores and weights included (scores as rows of at most 64 MiB), which are taken out of it and
+ * written at the latest when the group is committed; removes the checkpoint. */
+int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence, struct fm_run_result *result,
+                       int64_t classes, int64_t score_width, int64_t weight_count, double seconds,
+                       struct fm_error *err);
 
 /* The next trial (number > after) whose runs are all completed but whose pooled measures are not on record, 0
  * = none: a process was killed between the two. */
 int fm_journal_unpooled(struct fm_journal *journal, int64_t after, int64_t *trial, struct fm_error *err);
-/* Pooled out-of-fold measures of a trial whose runs are all completed; then drops the scores and weights that
- * `keep` does not ask for (those of trials that are not among the best). Those of a failed trial go too. */
+/* Of a trial of which no run is left to do: its pooled out-of-fold measures, if all are completed; then drops
+ * the scores and weights that `keep` does not ask for (those of trials that are not among the best). Those of
+ * a failed trial go too. */
 int fm_journal_trial_end(struct fm_journal *journal, const struct fm_prepared *p,
                          const struct fm_planned *trial, struct fm_error *err);
 /* Applies `keep` to what is on record, because keep or the list of trials may have changed; what was dropped

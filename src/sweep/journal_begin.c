@@ -268,6 +268,7 @@ int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const ch
                      const char *numbers, struct fm_error *err)
 {
     int rc = fm_journal_group(journal, err);
+    fm_keep_forget(journal);
     if (!rc) rc = write_sweep(journal, p, device, numbers, err);
     if (!rc) rc = write_files(journal, p, err);
     if (!rc) rc = write_folds(journal, p, err);

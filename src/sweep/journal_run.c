@@ -5,8 +5,7 @@
 #include "base/text.h"
 #include "sweep/journal_private.h"
 
-#define RUN   "trial = ? AND repeat = ? AND fold = ?"
-#define CHUNK ((int64_t)64 << 20)
+#define RUN FM_RUN_KEY
 
 const char *fm_status_name(enum fm_run_status status)
 {
@@ -57,6 +56,7 @@ static int clear_run(struct fm_journal *journal, int64_t trial, int64_t repeat, 
                                           "DELETE FROM checkpoint WHERE " RUN, "DELETE FROM score WHERE " RUN,
                                           "DELETE FROM artifact WHERE " RUN};
     int rc = 0;
+    fm_blobs_forget_run(journal, trial, repeat, fold);
     for (size_t i = 0; !rc && i < sizeof deletes / sizeof *deletes; i++)
         rc = fm_sql_run(&journal->sql, deletes[i], err, "iii", trial, repeat, fold);
     return rc;
@@ -151,7 +151,7 @@ int fm_journal_checkpoint(struct fm_journal *journal, int64_t trial, int64_t rep
     return rc;
 }
 
-#define FENCE " FROM run WHERE " RUN " AND attempt = ?"
+#define FENCE FM_FENCE
 
 int fm_journal_epoch(struct fm_journal *journal, const struct fm_fence *fence, const struct fm_epoch *epoch,
                      struct fm_error *err)
@@ -193,22 +193,6 @@ int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, in
         fence->attempt);
 }
 
-static int write_scores(struct fm_journal *journal, const struct fm_fence *fence,
-                        const struct fm_run_result *result, int64_t width, struct fm_error *err)
-{
-    int64_t rows = CHUNK / (width * (int64_t)sizeof(float));
-    if (rows < 1) rows = 1;
-    int rc = 0;
-    for (int64_t first = 0, chunk = 0; !rc && first < result->nscores; first += rows, chunk++) {
-        int64_t n = result->nscores - first < rows ? result->nscores - first : rows;
-        rc = fm_sql_run(
-            &journal->sql, "INSERT OR REPLACE INTO score SELECT trial, repeat, fold, ?, ?, ?, ?, ?" FENCE,
-            err, "iiiibiiii", chunk, first, n, width, (const void *)(result->scores + first * width),
-            (size_t)(n * width) * sizeof(float), fence->trial, fence->repeat, fence->fold, fence->attempt);
-    }
-    return rc;
-}
-
 char *fm_confusion_text(const int64_t *confusion, int64_t classes)
 {
     struct fm_text text = {0};
@@ -219,9 +203,26 @@ char *fm_confusion_text(const int64_t *confusion, int64_t classes)
     return text.data;
 }
 
-int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
-                       const struct fm_run_result *result, int64_t classes, int64_t score_width,
-                       int64_t weight_count, double seconds, struct fm_error *err)
+static int hold_blobs(struct fm_journal *journal, const struct fm_fence *fence, struct fm_run_result *result,
+                      int64_t score_width, int64_t weight_count, struct fm_error *err)
+{
+    struct fm_blobs blobs = {.fence = *fence, .width = score_width};
+    if (result->scores && result->status != FM_RUN_FAILED) {
+        blobs.scores = result->scores;
+        blobs.nscores = result->nscores;
+        result->scores = NULL;
+    }
+    if (result->weights) {
+        blobs.weights = result->weights;
+        blobs.nweights = weight_count;
+        result->weights = NULL;
+    }
+    return blobs.scores || blobs.weights ? fm_blobs_hold(journal, &blobs, err) : 0;
+}
+
+int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence, struct fm_run_result *result,
+                       int64_t classes, int64_t score_width, int64_t weight_count, double seconds,
+                       struct fm_error *err)
 {
     int rc = fm_journal_group(journal, err);
     if (rc) return rc;
@@ -239,12 +240,8 @@ int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
         result->stopped, result->bad_steps, result->loss, confusion, fm_wall_clock(), seconds, &result->inner,
         &result->val, fence->trial, fence->repeat, fence->fold, fence->attempt);
     fm_free(confusion);
-    if (!rc && result->scores && !failed) rc = write_scores(journal, fence, result, score_width, err);
-    if (!rc && result->weights)
-        rc = fm_sql_run(&journal->sql,
-                        "INSERT OR REPLACE INTO artifact SELECT trial, repeat, fold, 'weights', ?" FENCE, err,
-                        "biiii", (const void *)result->weights, (size_t)weight_count * sizeof(float),
-                        fence->trial, fence->repeat, fence->fold, fence->attempt);
+    if (!rc && sqlite3_changes(journal->sql.db) > 0)
+        rc = hold_blobs(journal, fence, result, score_width, weight_count, err);
     if (!rc)
         rc = fm_sql_run(
             &journal->sql,

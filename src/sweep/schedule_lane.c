@@ -105,8 +105,8 @@ static int put_back(struct fm_schedule *s, struct fm_schedule_lane *lane, struct
                           &waiting->recorded, err);
 }
 
-static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane,
-                      const struct fm_run_result *result, struct fm_error *err)
+static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane, struct fm_run_result *result,
+                      struct fm_error *err)
 {
     const struct fm_program *program = s->prepared->networks[lane->trial->network].program;
     bool short_of_memory = result->status == FM_RUN_FAILED && !strcmp(result->reason_code, "oom");
@@ -124,9 +124,7 @@ static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane,
                            .fold = lane->fence.fold,
                            .result = result};
     tell(s, &news);
-    bool over = false;
-    rc = fm_journal_trial_over(s->journal, lane->fence.trial, &over, err);
-    if (rc || !over) return rc;
+    if (--s->left[lane->trial - s->prepared->trials] > 0) return 0;
     rc = fm_journal_trial_end(s->journal, s->prepared, lane->trial, err);
     news.kind = FM_NEWS_TRIAL_END;
     news.result = NULL;

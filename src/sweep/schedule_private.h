@@ -40,6 +40,7 @@ struct fm_schedule {
     struct fm_waiting *waiting;
     int64_t nwaiting, first; /* first: nothing before it waits */
     size_t waiting_capacity;
+    int64_t *left; /* runs that are not over, by trial of `prepared` */
     int64_t memory, memory_used;
     bool stopping;
     double began, told;

@@ -23,6 +23,8 @@ static int compare_waiting(const void *a, const void *b)
 static int list_runs(struct fm_schedule *s, struct fm_error *err)
 {
     struct fm_prepared *p = s->prepared;
+    s->left = fm_calloc((size_t)p->ntrials, sizeof *s->left);
+    if (!s->left) return fm_fail_memory(err);
     for (int64_t t = 0; t < p->ntrials; t++) {
         struct fm_planned *trial = &p->trials[t];
         if (trial->network < 0) continue;
@@ -41,6 +43,7 @@ static int list_runs(struct fm_schedule *s, struct fm_error *err)
                 s->flops_before += flops;
                 continue;
             }
+            s->left[t]++;
             if (fm_grow(&s->waiting, &s->waiting_capacity, (size_t)s->nwaiting + 1, sizeof *s->waiting))
                 return fm_fail_memory(err);
             s->waiting[s->nwaiting++] =
@@ -219,6 +222,7 @@ static void schedule_fini(struct fm_schedule *s)
     for (int64_t i = 0; s->lanes && i < s->nlanes; i++) fm_schedule_close(s, &s->lanes[i]);
     if (s->dataset >= 0) s->backend->unload(s->device, s->dataset);
     fm_free(s->waiting);
+    fm_free(s->left);
     fm_free(s->views);
     fm_free(s->lanes);
 }

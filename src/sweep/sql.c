@@ -130,8 +130,9 @@ static int bind(sqlite3_stmt *statement, const char *format, va_list arguments)
         } else if (*f == 'd') {
             status = bind_real(statement, column++, va_arg(arguments, double));
         } else if (*f == 't') {
+            /* As with bytes: the statement has run, or is bound anew, before the caller lets go of them. */
             status =
-                sqlite3_bind_text(statement, column++, va_arg(arguments, const char *), -1, SQLITE_TRANSIENT);
+                sqlite3_bind_text(statement, column++, va_arg(arguments, const char *), -1, SQLITE_STATIC);
         } else if (*f == 'b') {
             const void *bytes = va_arg(arguments, const void *);
             size_t size = va_arg(arguments, size_t);
