@@ -18,6 +18,8 @@ struct fm_planned {
     int64_t number;       /* from 1 */
     int64_t view, split;  /* indices into the resident views and splits */
     int64_t network;      /* index into networks, -1 when invalid */
+    int64_t bytes;        /* of a lane, as the backend says; 0 without one */
+    uint64_t plan_hash;   /* likewise */
     double *rates;        /* dropout rates of this trial, [program->nrates]; owned */
     char reason[512];     /* why it is invalid */
     char reason_code[16]; /* "shape", "device" */
@@ -41,7 +43,7 @@ struct fm_prepared {
     struct fm_planned *trials;
     int64_t ntrials, trial_capacity;
     struct fm_network *networks;
-    int64_t nnetworks;
+    int64_t nnetworks, network_capacity;
     struct fm_notes notes;
     bool has_data;
     int64_t longest_length; /* over the whole space: decides examples and folds; 0 = arrays cut beforehand */

@@ -33,91 +33,6 @@ static int read_seed(const struct fm_trial *trial, int64_t *seed, struct fm_erro
     return 0;
 }
 
-/* Trials of one architecture and the same dropout rates share a program. Takes ownership of `program`. */
-static int share_program(struct fm_prepared *p, struct fm_program *program, int64_t *index,
-                         struct fm_error *err)
-{
-    for (int64_t i = 0; i < p->nnetworks; i++)
-        if (p->networks[i].program->hash == program->hash) {
-            fm_program_free(program);
-            return *index = i, 0;
-        }
-    struct fm_network *networks = fm_realloc(p->networks, (size_t)p->nnetworks + 1, sizeof *networks);
-    if (!networks) {
-        fm_program_free(program);
-        return fm_fail_memory(err);
-    }
-    p->networks = networks;
-    networks[p->nnetworks] = (struct fm_network){.program = program};
-    *index = p->nnetworks++;
-    return 0;
-}
-
-static int keep_rates(struct fm_planned *planned, const struct fm_program *program, struct fm_error *err)
-{
-    planned->rates = fm_malloc((size_t)program->nrates, sizeof *planned->rates);
-    if (!planned->rates) return fm_fail_memory(err);
-    if (program->nrates)
-        memcpy(planned->rates, program->rates, (size_t)program->nrates * sizeof *program->rates);
-    return 0;
-}
-
-static void invalid(struct fm_planned *planned, const char *code, const char *reason)
-{
-    planned->network = -1;
-    snprintf(planned->reason_code, sizeof planned->reason_code, "%s", code);
-    snprintf(planned->reason, sizeof planned->reason, "%s", reason);
-}
-
-/* Compiles; a network that does not fit marks the trial, everything else is an error. */
-static int compile(struct fm_prepared *p, struct fm_planned *planned, const struct fm_backend *backend,
-                   const struct fm_device *device, struct fm_error *err)
-{
-    const struct fm_dataset *data = &p->data;
-    struct fm_net_input input = {
-        .rows = p->views[planned->view].length,
-        .channels = data->letters ? data->alphabet : data->channels,
-        .letters = data->letters != NULL,
-        .nclasses = data->nclasses,
-        .target_width = data->target_width,
-        .distribution = data->distribution,
-        .exact_classes = data->class_names != NULL && p->sweep->data.source != FM_SOURCE_NPY &&
-                         p->sweep->data.source != FM_SOURCE_NPZ,
-    };
-    struct fm_program *program = NULL;
-    struct fm_error shape = {0};
-    int rc = fm_program_compile(&program, planned->trial.model, &planned->config, &input, &p->notes, &shape);
-    if (rc == FM_ESHAPE) {
-        char text[1024];
-        invalid(planned, "shape", fm_error_print(&shape, text, sizeof text));
-        return 0;
-    }
-    if (rc) {
-        if (err && !err->code) *err = shape;
-        return rc;
-    }
-    if (input.nclasses && !input.exact_classes) {
-        rc = fm_dataset_check_outputs(data, program->loss.outputs, err);
-        if (rc) return fm_program_free(program), rc;
-    }
-    char why[256] = "";
-    bool fits = !backend || backend->supports(device, program, planned->config.batch_size, why, sizeof why);
-    rc = keep_rates(planned, program, err);
-    if (rc) return fm_program_free(program), rc;
-    rc = share_program(p, program, &planned->network, err);
-    if (rc) return rc;
-    if (!fits) {
-        invalid(planned, "device", why);
-        return 0;
-    }
-    if (backend) {
-        struct fm_network *network = &p->networks[planned->network];
-        int64_t bytes = backend->cost(device, network->program, planned->config.batch_size);
-        if (bytes > network->bytes) network->bytes = bytes;
-    }
-    return 0;
-}
-
 /* All trials must read the target alike: the data are resident once. */
 static int check_target(const struct fm_prepared *p, const struct fm_planned *planned, struct fm_error *err)
 {
@@ -130,9 +45,9 @@ static int check_target(const struct fm_prepared *p, const struct fm_planned *pl
         (long long)planned->number, numbers ? "numbers" : "classes", numbers ? "classes" : "numbers");
 }
 
-static int plan_trial(struct fm_prepared *p, struct fm_planned *planned, const struct fm_backend *backend,
-                      const struct fm_device *device, struct fm_error *err)
+static int plan_trial(struct fm_compiler *compiler, struct fm_planned *planned, struct fm_error *err)
 {
+    struct fm_prepared *p = compiler->p;
     int rc = fm_train_read(&planned->config, planned->trial.train, p->sweep->cv.has_inner, &p->notes, err);
     if (rc) return rc;
     if (!p->has_data) rc = fm_prepare_load(p, &planned->config, err);
@@ -142,13 +57,13 @@ static int plan_trial(struct fm_prepared *p, struct fm_planned *planned, const s
     if (!rc) rc = read_seed(&planned->trial, &seed, err);
     if (!rc) rc = fm_prepare_view(p, length, &planned->view, err);
     if (!rc) rc = fm_prepare_split(p, seed, &planned->split, err);
-    if (!rc) rc = compile(p, planned, backend, device, err);
+    if (!rc) rc = fm_prepare_compile(compiler, planned, err);
     return rc;
 }
 
-static int draw_all(struct fm_prepared *p, struct fm_search *search, const struct fm_backend *backend,
-                    const struct fm_device *device, struct fm_error *err)
+static int draw_all(struct fm_compiler *compiler, struct fm_search *search, struct fm_error *err)
 {
+    struct fm_prepared *p = compiler->p;
     for (;;) {
         struct fm_trial trial = {0};
         int got = fm_search_next(search, &trial, err);
@@ -161,7 +76,7 @@ static int draw_all(struct fm_prepared *p, struct fm_search *search, const struc
         p->trial_capacity = (int64_t)capacity;
         struct fm_planned *planned = &p->trials[p->ntrials++];
         *planned = (struct fm_planned){.trial = trial, .number = p->ntrials, .network = -1};
-        int rc = plan_trial(p, planned, backend, device, err);
+        int rc = plan_trial(compiler, planned, err);
         if (rc) return rc;
         if (planned->network < 0) fm_search_reject(search);
     }
@@ -171,8 +86,10 @@ int fm_prepare_trials(struct fm_prepared *p, struct fm_sweep *sweep, const struc
                       const struct fm_device *device, struct fm_error *err)
 {
     struct fm_search *search = NULL;
+    struct fm_compiler compiler = {.p = p, .backend = backend, .device = device};
     int rc = fm_search_new(&search, sweep, &p->notes, err);
-    if (!rc) rc = draw_all(p, search, backend, device, err);
+    if (!rc) rc = draw_all(&compiler, search, err);
+    fm_compiler_fini(&compiler);
     fm_search_free(search);
     if (!rc && !p->ntrials) rc = fm_fail(err, FM_EFILE, "%s: the search gives no trial at all", sweep->path);
     return rc;

@@ -25,7 +25,7 @@ int64_t fm_schedule_cost(const struct fm_schedule *s, const struct fm_waiting *r
     const struct fm_fold *fold = fold_of(s, run->trial, run->fold);
     int64_t scores =
         (fold->val.count + fold->inner.count) * program->score_width * 2 * (int64_t)sizeof(float);
-    return s->backend->cost(s->device, program, run->trial->config.batch_size) + scores;
+    return run->trial->bytes + scores;
 }
 
 int64_t fm_schedule_memory(void)
@@ -230,9 +230,8 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
                       int64_t cost, struct fm_error *err)
 {
     const struct fm_fold *fold = fold_of(s, run->trial, run->fold);
-    const struct fm_program *program = s->prepared->networks[run->trial->network].program;
     const char *numbers = s->backend->numbers(s->device);
-    uint64_t plan = s->backend->plan_hash(s->device, program, run->trial->config.batch_size);
+    uint64_t plan = run->trial->plan_hash;
     const struct fm_recorded *recorded = &run->recorded;
     bool resume =
         recorded->has_checkpoint && !strcmp(recorded->numbers, numbers) && recorded->plan_hash == plan;
