@@ -11,7 +11,10 @@
 
 /* About a tenth of a second of a slow core between safe points: short enough for Ctrl-C, long enough to cost
  * nothing. */
-#define CHUNK_FLOPS 2e8
+#define CHUNK_FLOPS   2e8
+#define LEAST_SECONDS 0.025
+#define MOST_SECONDS  0.1
+#define MOST_STEPS    65536
 
 static const struct fm_fold *fold_of(const struct fm_schedule *s, const struct fm_planned *trial,
                                      int64_t fold)
@@ -244,6 +247,7 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
         .cost = cost,
         .began = now,
         .saved = now,
+        .heard = now,
         .flops = run->flops};
     s->memory_used += cost;
     int rc = fm_journal_run_start(s->journal, run->trial->number, fold->repeat, fold->fold, numbers, plan,
@@ -275,9 +279,24 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
     return rc;
 }
 
+/* Safe points are some hundredths of a second apart, whatever the speed: the first guess is for slow
+ * machines. It decides nothing about the results. */
+static void pace(struct fm_schedule_lane *lane, const struct fm_report *report)
+{
+    double now = fm_monotonic(), took = now - lane->heard;
+    int64_t chunk = fm_run_chunk(lane->run);
+    lane->heard = now;
+    if (report->kind != FM_TRAIN || report->steps < chunk) return;
+    if (took < LEAST_SECONDS && chunk < MOST_STEPS)
+        fm_run_set_chunk(lane->run, chunk * 2);
+    else if (took > MOST_SECONDS && chunk > 1)
+        fm_run_set_chunk(lane->run, chunk / 2);
+}
+
 int fm_schedule_report(struct fm_schedule *s, struct fm_schedule_lane *lane, const struct fm_report *report,
                        struct fm_error *err)
 {
+    pace(lane, report);
     int rc = fm_run_report(lane->run, report, err);
     if (rc <= 0) return rc;
     rc = record_end(s, lane, fm_run_result(lane->run), err);

@@ -21,7 +21,7 @@ struct fm_schedule_lane {
     struct fm_fence fence;
     float *class_weights;
     int64_t cost;                /* bytes */
-    double began, saved;         /* monotonic */
+    double began, saved, heard;  /* monotonic; heard: of the last report */
     double flops, flops_resumed; /* expected work; the part done before this process */
 };
 
@@ -36,7 +36,8 @@ struct fm_schedule {
     int dataset; /* -1 = not loaded */
     struct fm_schedule_lane *lanes;
     struct fm_lane_view *views;
-    int64_t nlanes;
+    int64_t nlanes; /* places in `lanes`: as many as the device likes, and some to spare */
+    int64_t wanted; /* as many as the device likes */
     struct fm_waiting *waiting;
     int64_t nwaiting, first; /* first: nothing before it waits */
     size_t waiting_capacity;

@@ -10,6 +10,8 @@
 #include "sweep/schedule_private.h"
 
 #define WAIT_MILLISECONDS 100
+#define SPARE_SECONDS     10.0
+#define SLOW_PACE         2e9 /* operations a second */
 
 static int compare_waiting(const void *a, const void *b)
 {
@@ -70,6 +72,21 @@ static int pool_left_over(struct fm_schedule *s, struct fm_error *err)
     }
 }
 
+/* Gives the work done of the lane's run. */
+static double look_at(const struct fm_schedule_lane *lane, struct fm_lane_view *view)
+{
+    *view = (struct fm_lane_view){.busy = lane->run != NULL};
+    if (!lane->run) return 0;
+    view->trial = lane->fence.trial;
+    view->repeat = lane->fence.repeat;
+    view->fold = lane->fence.fold;
+    fm_run_place(lane->run, &view->place);
+    double epochs = (double)(view->place.epochs > 0 ? view->place.epochs : 1);
+    double part = (double)(view->place.epoch > 0 ? view->place.epoch - 1 : 0);
+    if (view->place.steps) part += (double)view->place.step / (double)view->place.steps;
+    return lane->flops * (part / epochs < 1 ? part / epochs : 1) - lane->flops_resumed;
+}
+
 static void tell_progress(struct fm_schedule *s, bool now)
 {
     if (!s->watcher || !s->watcher->progress) return;
@@ -78,24 +95,21 @@ static void tell_progress(struct fm_schedule *s, bool now)
     s->told = clock;
     double done = s->flops_done;
     for (int64_t i = 0; i < s->nlanes; i++) {
-        struct fm_lane_view *view = &s->views[i];
-        const struct fm_schedule_lane *lane = &s->lanes[i];
-        *view = (struct fm_lane_view){.busy = lane->run != NULL};
-        if (!lane->run) continue;
-        view->trial = lane->fence.trial;
-        view->repeat = lane->fence.repeat;
-        view->fold = lane->fence.fold;
-        fm_run_place(lane->run, &view->place);
-        double epochs = (double)(view->place.epochs > 0 ? view->place.epochs : 1);
-        double part = (double)(view->place.epoch > 0 ? view->place.epoch - 1 : 0);
-        if (view->place.steps) part += (double)view->place.step / (double)view->place.steps;
-        done += lane->flops * (part / epochs < 1 ? part / epochs : 1) - lane->flops_resumed;
+        struct fm_lane_view view;
+        done += look_at(&s->lanes[i], &view);
+        if (i < s->wanted) s->views[i] = view;
+        /* A spare lane is shown where another is free: people count lanes as they asked for them. */
+        for (int64_t k = 0; i >= s->wanted && view.busy && k < s->wanted; k++)
+            if (!s->views[k].busy) {
+                s->views[k] = view;
+                break;
+            }
     }
     s->progress.elapsed = clock - s->began;
     double rest = s->flops - s->flops_before - done;
     s->progress.left = done > 0 && s->progress.elapsed > 0.5 ? rest / done * s->progress.elapsed : -1;
     s->progress.lanes = s->views;
-    s->progress.nlanes = s->nlanes;
+    s->progress.nlanes = s->wanted;
     s->watcher->progress(s->watcher->context, &s->progress);
 }
 
@@ -122,14 +136,34 @@ static bool fits(const struct fm_schedule *s, const struct fm_waiting *next, int
     return !next->alone && cost <= s->memory - s->memory_used;
 }
 
+/* A short run takes a spare lane: the device then has something to do while the end of another run is written
+ * down and the next one is made ready. In runs that take longer nobody would notice, and their results would
+ * come later. The pace is a slow core's until it is known. */
+static bool may_be_spare(const struct fm_schedule *s, const struct fm_waiting *next)
+{
+    double elapsed = fm_monotonic() - s->began, pace = 0;
+    if (s->flops_done > 0 && elapsed > 0) pace = s->flops_done / elapsed / (double)s->wanted;
+    if (pace < SLOW_PACE) pace = SLOW_PACE;
+    return next->flops <= SPARE_SECONDS * pace;
+}
+
+static int64_t count_busy(const struct fm_schedule *s)
+{
+    int64_t busy = 0;
+    for (int64_t i = 0; i < s->nlanes; i++) busy += s->lanes[i].run != NULL;
+    return busy;
+}
+
 /* Fills every free lane with the first waiting run that fits. */
 static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
 {
-    for (int64_t i = 0; i < s->nlanes && !s->stopping; i++) {
+    int64_t busy = count_busy(s);
+    for (int64_t i = 0; i < s->nlanes && busy < s->nlanes && !s->stopping; i++) {
         if (s->lanes[i].run) continue;
         for (int64_t w = s->first; w < s->nwaiting; w++) {
             struct fm_waiting *next = &s->waiting[w];
             if (next->taken) continue;
+            if (busy >= s->wanted && !may_be_spare(s, next)) break;
             int64_t cost = fm_schedule_cost(s, next);
             if (!fits(s, next, cost)) continue;
             next->taken = true;
@@ -140,6 +174,7 @@ static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
                 w = s->first - 1;
                 continue;
             }
+            busy++;
             break;
         }
         while (s->first < s->nwaiting && s->waiting[s->first].taken) s->first++;
@@ -200,7 +235,8 @@ static int schedule_init(struct fm_schedule *s, struct fm_prepared *p,
                               .journal = options->journal,
                               .watcher = options->watcher,
                               .dataset = -1};
-    s->nlanes = s->backend->lanes(s->device);
+    s->wanted = s->backend->lanes(s->device);
+    s->nlanes = s->wanted + (s->wanted + 3) / 4;
     s->lanes = fm_calloc((size_t)s->nlanes, sizeof *s->lanes);
     s->views = fm_calloc((size_t)s->nlanes, sizeof *s->views);
     if (!s->lanes || !s->views) return fm_fail_memory(err);

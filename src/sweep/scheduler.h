@@ -1,11 +1,12 @@
 /* Which run gets which lane: one thread, an event loop over submit and wait.
  *
- * Runs are taken longest expected first; a lane that ends is refilled at once. Memory is admitted by
- * arithmetic before a lane opens; a run that is out of memory all the same beside others is tried once more
- * alone. Results never depend on lanes or on the order of completions: runs share nothing, and what is ranked
- * is computed from the journal. A run that fails is recorded with its reason and the sweep goes on. The
- * journal's rows follow the events of the runs; a checkpoint is written at a safe point once ten seconds have
- * passed since the run's last.
+ * Runs are taken longest expected first; a lane that ends is refilled at once. While runs are short some more
+ * lanes are open than the device likes (one for every four), so that it need not wait for this thread. Memory
+ * is admitted by arithmetic before a lane opens; a run that is out of memory all the same beside others is
+ * tried once more alone. Results never depend on lanes or on the order of completions: runs share nothing,
+ * and what is ranked is computed from the journal. A run that fails is recorded with its reason and the sweep
+ * goes on. The journal's rows follow the events of the runs; a checkpoint is written at a safe point once ten
+ * seconds have passed since the run's last.
  */
 #ifndef FM_SWEEP_SCHEDULER_H
 #define FM_SWEEP_SCHEDULER_H

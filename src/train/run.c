@@ -360,6 +360,16 @@ bool fm_run_whole(const struct fm_run *run)
     return run->whole;
 }
 
+int64_t fm_run_chunk(const struct fm_run *run)
+{
+    return run->spec.chunk;
+}
+
+void fm_run_set_chunk(struct fm_run *run, int64_t steps)
+{
+    if (steps >= 1) run->spec.chunk = steps;
+}
+
 void fm_run_place(const struct fm_run *run, struct fm_run_place *place)
 {
     int64_t epochs = run->spec.config->epochs;

@@ -133,6 +133,10 @@ bool fm_run_whole(const struct fm_run *run);
 /* The run as a blob; only at a safe point. Appends to `blob`. */
 int fm_run_checkpoint(struct fm_run *run, struct fm_text *blob, struct fm_error *err);
 
+/* Steps between safe points; another number counts from the next request on. */
+int64_t fm_run_chunk(const struct fm_run *run);
+void fm_run_set_chunk(struct fm_run *run, int64_t steps);
+
 /* Where it is: for the progress display. */
 struct fm_run_place {
     int64_t epoch, epochs, step, steps;
