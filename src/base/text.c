@@ -19,15 +19,21 @@ static bool make_room(struct fm_text *t, size_t more)
 
 void fm_text_add(struct fm_text *t, const char *format, ...)
 {
+    if (t->failed) return;
+    size_t room = t->capacity > t->size ? t->capacity - t->size : 0;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = vsnprintf(room ? t->data + t->size : NULL, room, format, args);
     va_end(args);
     if (n < 0) t->failed = true;
-    if (n < 0 || !make_room(t, (size_t)n)) return;
-    va_start(args, format);
-    vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
-    va_end(args);
+    if (n < 0) return;
+    if ((size_t)n >= room) {
+        if (room) t->data[t->size] = '\0'; /* a text that cannot grow ends where it did */
+        if (!make_room(t, (size_t)n)) return;
+        va_start(args, format);
+        vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
+        va_end(args);
+    }
     t->size += (size_t)n;
 }
 

@@ -31,7 +31,14 @@ static size_t key_count(const struct fm_key *keys)
 /* "train.epochs", or "epochs" at the top of the file. */
 static const char *full_path(const char *path, const char *name, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%s%s%s", path, *path ? "." : "", name);
+    size_t front = strlen(path), back = strlen(name), dot = front > 0;
+    if (front > size - 2) front = size - 2;
+    if (back > size - 1 - front - dot) back = size - 1 - front - dot;
+    /* By hand: every key of every trial comes here, and only messages read it. */
+    memcpy(buffer, path, front);
+    if (dot) buffer[front] = '.';
+    memcpy(buffer + front + dot, name, back);
+    buffer[front + dot + back] = '\0';
     return buffer;
 }
 
@@ -103,10 +110,9 @@ static void list_words(const char *const *words, size_t count, char *buffer, siz
     }
 }
 
-int fm_choice_read(const struct fm_node *node, const char *path, const char *const *choices, int *value,
-                   struct fm_error *err)
+static int fail_choice(const struct fm_node *node, const char *path, const char *const *choices,
+                       struct fm_error *err)
 {
-    const char *text;
     char words[512], shown[64];
     size_t count = choice_count(choices);
     list_words(choices, count, words, sizeof words);
@@ -117,21 +123,30 @@ int fm_choice_read(const struct fm_node *node, const char *path, const char *con
                                                    : "empty",
                             words);
     }
-    int code = fm_node_text(node, path, &text, err);
-    if (code) return code;
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(text, choices[i]) == 0) {
-            *value = (int)i;
-            return 0;
-        }
-    }
-    const char *near = fm_nearest(text, choices, count);
-    fm_show(text, node->size, shown, sizeof shown);
+    const char *near = fm_nearest(node->text, choices, count);
+    fm_show(node->text, node->size, shown, sizeof shown);
     if (near) {
         return fm_node_fail(node, FM_EFILE, err, "%s is %s; did you mean %s? (expected %s)", path, shown,
                             near, words);
     }
     return fm_node_fail(node, FM_EFILE, err, "%s is %s; expected %s", path, shown, words);
+}
+
+int fm_choice_read(const struct fm_node *node, const char *path, const char *const *choices, int *value,
+                   struct fm_error *err)
+{
+    const char *text;
+    if (node->kind != FM_SCALAR || fm_node_type(node) == FM_NULL)
+        return fail_choice(node, path, choices, err);
+    int code = fm_node_text(node, path, &text, err);
+    if (code) return code;
+    for (size_t i = 0; choices[i]; i++) {
+        if (strcmp(text, choices[i]) == 0) {
+            *value = (int)i;
+            return 0;
+        }
+    }
+    return fail_choice(node, path, choices, err);
 }
 
 /* ---- one value ---- */

@@ -97,7 +97,15 @@ static int check_methods(struct fm_search *s, struct fm_error *err)
     return 0;
 }
 
-/* Goes through a small space once: what random may draw, and which parameters some trial uses. */
+static bool all_used(const struct fm_search *s, const bool *ever)
+{
+    for (size_t i = 0; i < s->space.count; i++)
+        if (!ever[i]) return false;
+    return true;
+}
+
+/* Goes through a small space once: what random may draw, and which parameters some trial uses. A grid need
+ * not know more than the latter. */
 static int enumerate(struct fm_search *s, bool *ever, struct fm_error *err)
 {
     s->left = json_object();
@@ -110,6 +118,7 @@ static int enumerate(struct fm_search *s, bool *ever, struct fm_error *err)
         candidate_fini(&c);
         if (code) return code;
         for (size_t i = 0; i < s->space.count; i++) ever[i] |= s->used[i];
+        if (s->sweep->method == FM_METHOD_GRID && all_used(s, ever)) break;
     } while (fm_grid_advance(&s->space, s->digits, s->used));
     if (s->space.count) memset(s->digits, 0, s->space.count * sizeof *s->digits);
     return 0;

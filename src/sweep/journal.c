@@ -265,6 +265,7 @@ static void roll_back(struct fm_journal *journal)
     journal->in_group = false;
     fm_blobs_clear(journal);
     fm_keep_forget(journal);
+    journal->no_checkpoints = false;
     if (!sqlite3_get_autocommit(journal->sql.db)) sqlite3_exec(journal->sql.db, "ROLLBACK", NULL, NULL, NULL);
 }
 

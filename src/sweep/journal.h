@@ -103,6 +103,10 @@ int fm_journal_unpooled(struct fm_journal *journal, int64_t after, int64_t *tria
  * a failed trial go too. */
 int fm_journal_trial_end(struct fm_journal *journal, const struct fm_prepared *p,
                          const struct fm_planned *trial, struct fm_error *err);
+/* Whether a trial whose only run ends with this result will be among those that are kept. True also when that
+ * cannot be told yet. */
+bool fm_journal_would_keep(const struct fm_journal *journal, const struct fm_sweep *sweep, int64_t trial,
+                           const struct fm_run_result *result);
 /* Applies `keep` to what is on record, because keep or the list of trials may have changed; what was dropped
  * before does not come back, and a note says so. */
 int fm_journal_keep(struct fm_journal *journal, struct fm_prepared *p, struct fm_error *err);

@@ -245,11 +245,15 @@ static int write_trial(struct fm_journal *journal, const struct fm_prepared *p, 
 
 static int write_trials(struct fm_journal *journal, struct fm_prepared *p, struct fm_error *err)
 {
-    int64_t next = 1;
+    int64_t next = 1, before;
     int rc = fm_sql_integer(&journal->sql, "SELECT max(trial) + 1 FROM trial", 1, &next, err, "");
     if (!rc) rc = fm_sql_run(&journal->sql, "UPDATE trial SET listed = 0", err, "");
+    before = next;
     for (int64_t i = 0; !rc && i < p->ntrials; i++) {
-        rc = number_trial(journal, &p->trials[i], &next, err);
+        if (before == 1)
+            p->trials[i].number = next++; /* nothing to look up in a new journal: keys differ */
+        else
+            rc = number_trial(journal, &p->trials[i], &next, err);
         if (!rc) rc = write_trial(journal, p, i, &p->trials[i], err);
     }
     return rc;
@@ -268,7 +272,12 @@ int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const ch
                      const char *numbers, struct fm_error *err)
 {
     int rc = fm_journal_group(journal, err);
+    int64_t checkpoints = 1;
     fm_keep_forget(journal);
+    if (!rc)
+        rc = fm_sql_integer(&journal->sql, "SELECT EXISTS(SELECT 1 FROM checkpoint)", 1, &checkpoints, err,
+                            "");
+    journal->no_checkpoints = !rc && !checkpoints;
     if (!rc) rc = write_sweep(journal, p, device, numbers, err);
     if (!rc) rc = write_files(journal, p, err);
     if (!rc) rc = write_folds(journal, p, err);

@@ -129,6 +129,18 @@ int fm_keep_trial(struct fm_journal *journal, const struct fm_sweep *sweep,
                          !sweep->keep.weights, err);
 }
 
+bool fm_journal_would_keep(const struct fm_journal *journal, const struct fm_sweep *sweep, int64_t trial,
+                           const struct fm_run_result *result)
+{
+    const struct fm_measured *part = sweep->metric.part == FM_PART_VAL ? &result->val : &result->inner;
+    struct fm_standing standing = {.trial = trial};
+    if (sweep->keep.trials < 1) return false;
+    if (!journal->kept_known || journal->nkept < sweep->keep.trials) return true;
+    fm_standing_add(&standing, "completed", part->value[sweep->metric.metric],
+                    result->val.value[FM_METRIC_LOSS]);
+    return before(&standing, &journal->kept[sweep->keep.trials - 1], sweep->maximize);
+}
+
 int fm_journal_keep(struct fm_journal *journal, struct fm_prepared *p, struct fm_error *err)
 {
     const struct fm_sweep *sweep = p->sweep;

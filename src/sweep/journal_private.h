@@ -35,6 +35,7 @@ struct fm_journal {
     int64_t nkept;
     size_t kept_capacity;
     bool kept_known;
+    bool no_checkpoints; /* the table is empty for sure */
 };
 
 #define FM_RUN_KEY "trial = ? AND repeat = ? AND fold = ?"

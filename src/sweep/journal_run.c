@@ -81,23 +81,25 @@ int fm_journal_run_start(struct fm_journal *journal, int64_t trial, int64_t repe
                          const char *numbers, uint64_t plan_hash, bool resume, int64_t *attempt,
                          struct fm_error *err)
 {
-    int64_t before = 0;
+    sqlite3_stmt *row = NULL;
     int rc = fm_journal_group(journal, err);
     if (!rc)
-        rc = fm_sql_integer(&journal->sql, "SELECT attempt FROM run WHERE " RUN, 0, &before, err, "iii",
-                            trial, repeat, fold);
+        rc = fm_sql_query(
+            &journal->sql, &row,
+            "UPDATE run SET status = 'running', attempt = attempt + 1, worker = 'local', lease = "
+            "NULL, numbers = ?, plan_hash = ?, started = coalesce(started, ?) WHERE " RUN
+            " RETURNING attempt",
+            err, "tidiii", numbers, (int64_t)plan_hash, fm_wall_clock(), trial, repeat, fold);
+    if (!rc) rc = fm_sql_step(&journal->sql, row, err);
+    if (rc < 0) return rc;
+    if (!rc) return fm_fail(err, FM_EINTERNAL, "a run that is to start is not in the journal");
+    *attempt = sqlite3_column_int64(row, 0);
+    do rc = fm_sql_step(&journal->sql, row, err);
+    while (rc > 0);
     /* Nothing stands there of a first attempt. */
-    if (!rc && before > 0)
-        rc = resume ? rewind_run(journal, trial, repeat, fold, err)
-                    : clear_run(journal, trial, repeat, fold, err);
-    if (!rc)
-        rc = fm_sql_run(&journal->sql,
-                        "UPDATE run SET status = 'running', attempt = ?, worker = 'local', lease = NULL, "
-                        "numbers = ?, plan_hash = ?, started = coalesce(started, ?) WHERE " RUN,
-                        err, "itidiii", before + 1, numbers, (int64_t)plan_hash, fm_wall_clock(), trial,
-                        repeat, fold);
-    *attempt = before + 1;
-    return rc;
+    if (rc || *attempt == 1) return rc;
+    return resume ? rewind_run(journal, trial, repeat, fold, err)
+                  : clear_run(journal, trial, repeat, fold, err);
 }
 
 static int read_history(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
@@ -184,6 +186,7 @@ int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, in
 {
     int rc = fm_journal_group(journal, err);
     if (rc) return rc;
+    journal->no_checkpoints = false;
     return fm_sql_run(
         &journal->sql,
         "INSERT OR REPLACE INTO checkpoint SELECT trial, repeat, fold, attempt, ?, (SELECT count(*) FROM "
@@ -242,7 +245,7 @@ int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
     fm_free(confusion);
     if (!rc && sqlite3_changes(journal->sql.db) > 0)
         rc = hold_blobs(journal, fence, result, score_width, weight_count, err);
-    if (!rc)
+    if (!rc && !journal->no_checkpoints)
         rc = fm_sql_run(
             &journal->sql,
             "DELETE FROM checkpoint WHERE (trial, repeat, fold) IN (SELECT trial, repeat, fold" FENCE ")",

@@ -74,6 +74,15 @@ static int on_safe_point(void *context, bool epoch_end, struct fm_error *err)
     return fm_schedule_checkpoint(lane, err);
 }
 
+/* Reading a lane's state costs more than much of what else is done at the end of a short run. */
+static bool keeps_weights(void *context, const struct fm_run_result *result)
+{
+    const struct fm_schedule_lane *lane = context;
+    const struct fm_schedule *s = lane->schedule;
+    if (fm_planned_runs(s->prepared, lane->trial) > 1) return true;
+    return fm_journal_would_keep(s->journal, s->prepared->sweep, lane->fence.trial, result);
+}
+
 int fm_schedule_checkpoint(struct fm_schedule_lane *lane, struct fm_error *err)
 {
     struct fm_text blob = {0};
@@ -202,8 +211,11 @@ static int resume_run(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
 static int begin_run(struct fm_schedule *s, struct fm_schedule_lane *lane, const struct fm_run_spec *spec,
                      bool resume, uint64_t plan, struct fm_error *err)
 {
-    const struct fm_run_listener listener = {
-        .epoch = on_epoch, .event = on_event, .safe_point = on_safe_point, .context = lane};
+    const struct fm_run_listener listener = {.epoch = on_epoch,
+                                             .event = on_event,
+                                             .safe_point = on_safe_point,
+                                             .keeps_weights = keeps_weights,
+                                             .context = lane};
     struct fm_error own = {0};
     int rc = fm_run_new(&lane->run, spec, &listener, err);
     if (rc || !resume) return rc ? rc : fm_run_start(lane->run, err);

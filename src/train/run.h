@@ -96,6 +96,9 @@ struct fm_run_listener {
     int (*event)(void *context, const struct fm_event *event, struct fm_error *err);
     /* Nothing is pending and the state is whole: a good moment to call fm_run_checkpoint. */
     int (*safe_point)(void *context, bool epoch_end, struct fm_error *err);
+    /* Whether the result shall carry the weights (spec: keep_weights): asked when all else of it is known.
+     * NULL = yes. */
+    bool (*keeps_weights)(void *context, const struct fm_run_result *result);
     void *context;
 };
 

@@ -239,7 +239,9 @@ int fm_run_complete(struct fm_run *run, struct fm_error *err)
 {
     struct fm_run_result *result = &run->result;
     struct fm_error why = {0};
-    int code = run->spec.keep_weights ? take_weights(run, &why) : 0;
+    bool keep = run->spec.keep_weights &&
+                (!run->listener.keeps_weights || run->listener.keeps_weights(run->listener.context, result));
+    int code = keep ? take_weights(run, &why) : 0;
     if (code < 0) return fm_run_fault(run, code, &why, err);
     result->status = FM_RUN_COMPLETED;
     result->epochs = run->at.epoch;

@@ -225,7 +225,8 @@ void ts_told_fini(struct ts_told *told)
 
 int ts_training_run(struct ts_training *t, struct ts_told *told, bool resume, struct fm_error *err)
 {
-    struct fm_run_listener listener = {tell_epoch, tell_event, tell_safe_point, told};
+    struct fm_run_listener listener = {
+        .epoch = tell_epoch, .event = tell_event, .safe_point = tell_safe_point, .context = told};
     struct fm_report report;
     fm_run_free(told->run);
     told->run = NULL;
