@@ -38,12 +38,15 @@ LDLIBS = $(PKG_LIBS) -lcsv -lm -lpthread
 
 CLI_SOURCES := $(wildcard src/cli/*.c)
 LIB_SOURCES := $(filter-out src/cli/%,$(wildcard src/*/*.c src/*/*/*.c))
+ISA_SOURCES := $(wildcard src/engine/cpu/isa/*.c)
 SUPPORT_SOURCES := $(wildcard tests/support/*.c)
 TEST_SOURCES := $(filter-out tests/plain/% tests/fuzz/% tests/slow/% tests/bench/%,$(wildcard tests/*/test_*.c))
 PLAIN_SOURCES := $(wildcard tests/plain/*.c)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
-LIB_OBJECTS := $(call objects,$(LIB_SOURCES))
+ISAS := $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),avx512 avx2) portable
+ISA_OBJECTS := $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/obj/%.$(isa).o,$(ISA_SOURCES)))
+LIB_OBJECTS := $(call objects,$(LIB_SOURCES)) $(ISA_OBJECTS)
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 SUPPORT_OBJECTS := $(call objects,$(SUPPORT_SOURCES))
 TEST_OBJECTS := $(call objects,$(TEST_SOURCES))
@@ -91,20 +94,24 @@ $(B)/objects-tests: OBJECT_LIST = $(TEST_OBJECTS) $(SUPPORT_OBJECTS)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
 
 # The plain loops of the reference backend are worth the vectoriser's time.
 $(B)/obj/src/engine/reference/%.o: private OPT = -O3
 # So are the weights, which are drawn anew for every run.
 $(B)/obj/src/net/initialize.o: private OPT = -O3
 # The routines of the CPU engine are compiled once per instruction set; the program chooses when it starts.
-MACHINE := $(shell $(CC) -dumpmachine)
-KERNELS := $(addprefix $(B)/obj/src/engine/cpu/,avx512.o avx2.o portable.o)
-$(KERNELS): private OPT = $(if $(SAN),-O1 -DFM_KEEP_LOOPS,-O3) -Wno-psabi
-ifneq ($(filter x86_64-%,$(MACHINE)),)
-$(B)/obj/src/engine/cpu/avx512.o: private ISA_FLAGS = -march=x86-64-v4 -mprefer-vector-width=512
-$(B)/obj/src/engine/cpu/avx2.o: private ISA_FLAGS = -march=x86-64-v3
-endif
+ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
+ISA_avx2 := -march=x86-64-v3
+ISA_portable :=
+define ISA_RULE
+$(B)/obj/src/engine/cpu/isa/%.$(1).o: src/engine/cpu/isa/%.c $(B)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(ISA_$(1)) -DFM_ISA=$(1) -MMD -MP -c $$< -o $$@
+endef
+$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
+$(ISA_OBJECTS): private OPT = $(if $(SAN),-O1 -DFM_KEEP_LOOPS,-O3) -Wno-psabi
+
 $(B)/obj/tests/%.o: ALL_CFLAGS += -Itests
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \

@@ -1,6 +1,6 @@
 /* The routines of the CPU engine that one instruction set provides. Shapes come at run time; no routine knows
  * a network. The same source (the .inc files here, on top of vec.h) is compiled for AVX-512, AVX2 + FMA and a
- * portable baseline by avx512.c, avx2.c and portable.c.
+ * portable baseline (isa/isa.h).
  *
  * Bits: AVX-512 and AVX2 + FMA give the same ones. What is summed has one order: products in ascending k, one
  * fma each; sums across lanes over 16 logical lanes and one tree (sum_lanes in vec.h); sums over rows and

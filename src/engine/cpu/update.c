@@ -57,6 +57,15 @@ static float clip_scale(const struct fm_cpu_lane *lane, float square)
     return norm < limit ? 1 : limit / norm + (norm - norm);
 }
 
+/* base^n by squaring: the same bits on every machine, unlike the C library's pow. */
+static double power(double base, int64_t n)
+{
+    double result = 1;
+    for (; n > 0; n /= 2, base *= base)
+        if (n % 2) result *= base;
+    return result;
+}
+
 static void fill(struct fm_update *u, const struct fm_cpu_lane *lane, double rate)
 {
     const struct fm_program *p = lane->plan.program;
@@ -76,9 +85,9 @@ static void fill(struct fm_update *u, const struct fm_cpu_lane *lane, double rat
     } else if (p->optimizer != FM_OPTIMIZER_SGD) {
         /* Keras raises betas that were rounded to float: at the first step that is seen in the sixth digit.
          */
-        const double t = (double)fm_lane_tail(lane->host)->iterations + 1;
-        const double first = 1 - pow((double)(float)h->beta_1, t),
-                     second = 1 - pow((double)(float)h->beta_2, t);
+        const int64_t t = fm_lane_tail(lane->host)->iterations + 1;
+        const double first = 1 - power((double)(float)h->beta_1, t);
+        const double second = 1 - power((double)(float)h->beta_2, t);
         u->rate = (float)(rate * sqrt(second) / first);
         u->a = (float)(1 - h->beta_1);
         u->b = (float)(1 - h->beta_2);

@@ -1,5 +1,5 @@
 /* One vector type per instruction set: W lanes of float. Everything in the .inc files is written once on top
- * of it; avx512.c, avx2.c and portable.c include this under their compiler flags.
+ * of it; the files of isa/ include this, under the flags of each instruction set.
  *
  * A product-and-sum is always an explicit mad() and the compiler never contracts (-ffp-contract=off), so AVX2
  * + FMA and AVX-512 round in the same places. What is summed across lanes uses LANES = 16 lanes whatever W

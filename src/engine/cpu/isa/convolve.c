@@ -1,0 +1,15 @@
+#include "data/dataset.h" /* FM_NO_LETTER */
+#include "engine/cpu/isa/isa.h"
+
+#include "engine/cpu/convolve.inc"
+#include "engine/cpu/letters.inc"
+#include "engine/cpu/narrow.inc"
+
+FM_EXPORT(conv_pool);
+FM_EXPORT(conv_pool_grad);
+FM_EXPORT(letters);
+FM_EXPORT(letters_grad);
+FM_EXPORT(narrow_expand);
+FM_EXPORT(narrow);
+FM_EXPORT(narrow_weights);
+FM_EXPORT(narrow_input);
