@@ -50,11 +50,11 @@ float fm_cpu_square(const struct fm_cpu_lane *lane)
     return (float)sum;
 }
 
-/* What Keras multiplies the gradients by; a norm that is not finite makes them all NaN, as it does there. */
+/* What Keras multiplies the gradients by: after an infinite norm finite ones are 0. */
 static float clip_scale(const struct fm_cpu_lane *lane, float square)
 {
     const float limit = (float)lane->host->options.hyper.clip_value, norm = sqrtf(square);
-    return norm < limit ? 1 : limit / norm + (norm - norm);
+    return norm < limit ? 1 : limit / norm;
 }
 
 /* base^n by squaring: the same bits on every machine, unlike the C library's pow. */
@@ -115,7 +115,8 @@ static void optimize(struct fm_cpu_lane *lane, double rate)
     const struct fm_hyper *h = &lane->host->options.hyper;
     struct fm_update u;
     fill(&u, lane, rate);
-    if (h->clip == FM_CLIP_GLOBAL_NORM) u.scale = clip_scale(lane, lane->square);
+    /* A norm of them all that is not finite makes them all NaN, as in Keras. */
+    if (h->clip == FM_CLIP_GLOBAL_NORM) u.scale = clip_scale(lane, lane->square) + 0 * lane->square;
     for (int v = 0; v < lane->plan.program->nvariables; v++) {
         const struct fm_variable *variable = variable_at(lane, v);
         if (!variable->trainable) continue;
