@@ -180,12 +180,16 @@ struct fm_head {
     int64_t zstride, dzstride;
 };
 
-/* Batch normalisation over all rows of all examples, per channel. Sums go in blocks of 16 rows in float,
- * blocks in double, in order. `sum` arrays [channels]. norm_sums     a[c] += sum of x, or, with `center`,
- * b[c] += sum of (x - center[c])^2 (a may be NULL) norm_apply    y = x * scale[c] + shift[c] computed as (x -
- * mean[c]) * scale[c] + beta[c] (beta may be NULL) norm_grad_sums  a[c] += sum of dy, b[c] += sum of dy * (x
- * - mean[c]) * inverse[c] norm_grad     dx (+)= (dy - ma[c] - (x - mean[c]) * inverse[c] * mb[c]) * scale[c]
- */
+/* Batch normalisation, per channel; the arrays of sums, means and factors are [channels].
+ *   norm_sums       a += sum of x
+ *   norm_squares    b += sum of (x - mean)^2
+ *   norm_apply      y = (x - mean) * scale + beta (beta may be NULL)
+ *   norm_grad_sums  a += sum of dy, b += inverse * sum of dy * (x - mean)
+ *   norm_grad       dx (+)= (dy - ma - (x - mean) * inverse * mb) * scale
+ * One call of a sum is one batch: its rows are counted from 0 through all examples, wherever they lie, and
+ * the order is the same for every instruction set. From 16 channels on, blocks of 64 rows: row i of a block
+ * goes to float chain i mod 4, then ((0 + 1) + (2 + 3)) to the double. Below, blocks of 256 rows: chain i mod
+ * 16, each to the double in order. The others go element by element; their calls may be slices. */
 struct fm_norm_pass {
     int64_t count, rows, channels;
     bool acc;
@@ -198,7 +202,8 @@ struct fm_norm_pass {
 
 /* Layer normalisation: each row of `channels` on its own; gamma and beta may be NULL. mean and inverse:
  * [rows] per example, may be NULL forward. Gradient: dx (may be NULL), dgamma, dbeta (+=, may be NULL), rows
- * in order. Two passes over a row (mean, then deviations), sums over 16 lanes and the tree. */
+ * in order. Two passes over a row (mean, then deviations), sums over 16 lanes and the tree in float; the
+ * second pass also corrects the mean, so that rows far from zero lose nothing. */
 struct fm_layer_norm_pass {
     int64_t count, rows, channels;
     bool acc;
@@ -209,7 +214,8 @@ struct fm_layer_norm_pass {
 };
 
 /* What happens to a variable's gradient before the optimizer sees it: g = clamp(g * scale, limit), limit =
- * INFINITY for none (NaN stays NaN). Weight decay: w -= w * decay first. */
+ * INFINITY for none (NaN stays NaN). Weight decay: w -= w * decay first, if decay > 0. The optimizers compute
+ * what engine/reference/optimizer.inc does. */
 struct fm_update {
     int64_t n;
     float scale, limit, decay;

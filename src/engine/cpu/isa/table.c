@@ -3,9 +3,11 @@
 
 #define FM_LIST(X)                                                                                           \
     X(product)                                                                                               \
-    X(dots) X(column_sums) X(transpose) X(peak) X(activation) X(activation_grad) X(pool) X(pool_grad)        \
-        X(dropout) X(head) X(scale) X(permute) X(square_sum) X(regularize) X(magnitudes) X(sgd) X(adam)      \
-            X(rmsprop)
+    X(dots)                                                                                                  \
+    X(column_sums) X(transpose) X(peak) X(activation) X(activation_grad) X(pool) X(pool_grad) X(dropout)     \
+        X(head) X(scale) X(permute) X(square_sum) X(regularize) X(magnitudes) X(sgd) X(adam) X(rmsprop)      \
+            X(norm_sums) X(norm_squares) X(norm_apply) X(norm_grad_sums) X(norm_grad) X(layer_norm)          \
+                X(layer_norm_grad)
 
 #define FM_DECLARED(name) FM_DECLARE(name);
 FM_LIST(FM_DECLARED)
