@@ -130,14 +130,15 @@ static void product_check(const struct product_case *t, const struct block *got,
 /* Strides as the layers have them, or any. */
 static void product_strides(struct fm_product *p)
 {
-    const int64_t kind = draw(0, 4), gap = draw(0, 1) * draw(0, 20);
+    const int64_t kind = draw(0, 4), gap = draw(0, 1) * draw(0, 20), channels = draw(1, 9);
+    if (kind == 0 && p->k2 > 0) p->k2 = channels * draw(1, 9);
     p->bk2 = p->n + gap;
     p->bk1 = p->k2 * p->bk2 + draw(0, 1) * draw(0, 40);
     p->cm = p->n + draw(0, 1) * draw(0, 20);
     p->cg = p->m * p->cm + draw(0, 1) * draw(0, 40);
     p->ak2 = 1;
     if (kind == 0) { /* convolution forward: taps overlap */
-        p->am = draw(1, 3) * (p->k2 > 3 ? p->k2 / 3 : 1);
+        p->am = channels * draw(1, 2);
         p->ak1 = p->k2;
         p->ag = p->m * p->am + p->k1 * p->k2 + draw(0, 9);
     } else if (kind == 1) { /* dilated: k1 = tap, k2 = channel */
@@ -167,7 +168,7 @@ static void product_case_make(struct product_case *t)
     struct fm_product *p = &t->p;
     *p = (struct fm_product){.groups = draw(1, 3), .m = draw(1, 40), .n = draw(1, 140)};
     if (draw(0, 2) == 0) p->n = draw(1, 20);
-    if (draw(0, 7) == 0) p->m = draw(40, 150);
+    if (draw(0, 4) == 0) p->m = draw(40, 150);
     p->k1 = draw(0, 2) ? 1 : draw(1, 7);
     p->k2 = draw(0, 3) ? draw(1, 40) : draw(1, 3);
     if (draw(0, 15) == 0) p->k2 = draw(100, 500); /* more than one block of k */

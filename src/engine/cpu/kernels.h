@@ -233,7 +233,7 @@ struct fm_kernels {
     const char *numbers; /* class of the numbers: "cpu-fma", "cpu-portable", "cpu-neon" */
     int width;           /* floats of a vector */
 
-    /* products.inc */
+    /* products.inc, matrix.inc */
     void (*product)(const struct fm_product *);
     void (*dots)(const struct fm_dots *);
     void (*column_sums)(int64_t groups, int64_t m, int64_t n, const float *a, int64_t ag,

@@ -1,5 +1,6 @@
 #include "engine/cpu/isa/isa.h"
 
+#include "engine/cpu/matrix.inc"
 #include "engine/cpu/products.inc"
 
 FM_EXPORT(product);
