@@ -22,7 +22,7 @@ static int64_t gcd(int64_t a, int64_t b)
 static int64_t bitmap_bytes(int64_t first, int64_t last, int64_t stride)
 {
     int64_t words = (last - first) / stride / 64 + 1;
-    return words * 8 + (words + 7) / 8 * 8;
+    return words * 8 + (words + FM_INDEXSET_BLOCK - 1) / FM_INDEXSET_BLOCK * (int64_t)sizeof(struct fm_block);
 }
 
 static int64_t runs_bytes(const struct fm_indexset_builder *b)
@@ -198,16 +198,25 @@ void fm_indexset_add_run(struct fm_indexset_builder *b, int64_t first, int64_t c
     add_members(b, first, count, stride);
 }
 
-/* Members before each block of eight words. */
-static int fill_ranks(struct fm_indexset *set)
+/* The rank directory. Words beyond the end have no members. */
+static int fill_blocks(struct fm_indexset *set)
 {
-    int64_t words = (set->nbits + 63) / 64, before = 0;
-    set->ranks = fm_malloc((size_t)(words + 7) / 8, sizeof *set->ranks);
-    if (!set->ranks) return FM_ENOMEM;
-    for (int64_t word = 0; word < words; word++) {
-        if (word % 8 == 0) set->ranks[word / 8] = before;
-        before += __builtin_popcountll(set->bits[word]);
+    const int64_t words = (set->nbits + 63) / 64,
+                  blocks = (words + FM_INDEXSET_BLOCK - 1) / FM_INDEXSET_BLOCK;
+    int64_t before = 0;
+    set->blocks = fm_malloc((size_t)blocks, sizeof *set->blocks);
+    if (!set->blocks) return FM_ENOMEM;
+    for (int64_t b = 0; b < blocks; b++) {
+        uint64_t sum = 0, sums = 0;
+        for (int k = 0; k < FM_INDEXSET_BLOCK; k++) {
+            const int64_t word = b * FM_INDEXSET_BLOCK + k;
+            if (word < words) sum += (uint64_t)__builtin_popcountll(set->bits[word]);
+            if (k < 7) sums |= sum << 9 * k;
+        }
+        set->blocks[b] = (struct fm_block){before, sums};
+        before += (int64_t)sum;
     }
+    set->pace = (double)blocks / (double)set->count;
     return 0;
 }
 
@@ -239,7 +248,7 @@ static void choose_form(struct fm_indexset_builder *b)
         rebuild(b, false);
     }
     if (!b->failed) close_run(b);
-    if (!b->failed && b->set.bits) b->failed = fill_ranks(&b->set);
+    if (!b->failed && b->set.bits) b->failed = fill_blocks(&b->set);
 }
 
 int fm_indexset_finish(struct fm_indexset_builder *b, struct fm_indexset *set, struct fm_error *err)

@@ -51,38 +51,3 @@ void fm_normal(const uint32_t bits[4], double out[2])
     out[0] = radius * cos(angle);
     out[1] = radius * sin(angle);
 }
-
-void fm_permutation_init(struct fm_permutation *p, uint64_t n, uint64_t key, uint32_t pass)
-{
-    p->n = n;
-    p->key = key;
-    p->counter = pass;
-    p->half_bits = 1;
-    while ((n - 1) >> (2 * p->half_bits)) p->half_bits++;
-}
-
-static uint64_t feistel(const struct fm_permutation *p, uint64_t value)
-{
-    uint32_t mask = (uint32_t)(((uint64_t)1 << p->half_bits) - 1);
-    uint32_t left = (uint32_t)(value >> p->half_bits), right = (uint32_t)value & mask;
-    for (uint32_t round = 0; round < 6; round++) {
-        const uint32_t counter[4] = {right, round, p->counter, 0};
-        uint32_t out[4];
-        fm_philox(counter, p->key, out);
-        uint32_t next = left ^ (out[0] & mask);
-        left = right;
-        right = next;
-    }
-    return (uint64_t)left << p->half_bits | right;
-}
-
-/* At least a quarter of all values lies below n (n = 2 and more), so the walk is short; and it ends, because
- * following a permutation from a value inside comes back inside. */
-uint64_t fm_permutation_at(const struct fm_permutation *p, uint64_t i)
-{
-    uint64_t value = i;
-    do {
-        value = feistel(p, value);
-    } while (value >= p->n);
-    return value;
-}

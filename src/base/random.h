@@ -57,6 +57,8 @@ struct fm_permutation {
 };
 void fm_permutation_init(struct fm_permutation *p, uint64_t n, uint64_t key, uint32_t pass);
 uint64_t fm_permutation_at(const struct fm_permutation *p, uint64_t i);
+/* places[i] = fm_permutation_at(p, first + i), several at a time: a third of the time each. */
+void fm_permutation_many(const struct fm_permutation *p, uint64_t first, int64_t count, uint64_t *places);
 
 struct fm_mt19937 {
     uint32_t state[624];

@@ -390,32 +390,6 @@ void fm_view_compare(struct fm_view *view, const struct fm_view *longest, struct
 
 /* ---- windows ---- */
 
-void fm_view_slab(const struct fm_view *view, int64_t example, struct fm_slab *slab)
-{
-    const struct fm_dataset *data = view->data;
-    int64_t anchor = fm_example_anchor(view->examples, example);
-    int64_t record = fm_dataset_record_of(data, anchor), base = data->starts[record];
-    int64_t length = fm_dataset_record_length(data, record), start = anchor - base - view->lead;
-    *slab = (struct fm_slab){.rows = view->length};
-    if (view->examples->edge == FM_EDGE_WRAP) {
-        start %= length;
-        if (start < 0) start += length;
-    } else {
-        int64_t end = start + view->length;
-        if (start < 0) slab->before = -start;
-        if (end > length) slab->after = end - length;
-        slab->rows -= slab->before + slab->after;
-        start += slab->before;
-    }
-    slab->first = base + start;
-}
-
-float fm_example_weight(const struct fm_dataset *data, int64_t anchor)
-{
-    if (!data->weights) return 1.0f;
-    return data->weights[data->weights_per_record ? fm_dataset_record_of(data, anchor) : anchor];
-}
-
 void fm_example_span(const struct fm_view *longest, const struct fm_data_config *config, int64_t example,
                      struct fm_span *span)
 {

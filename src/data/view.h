@@ -65,6 +65,10 @@ bool fm_view_same_targets(const struct fm_view *a, const struct fm_view *b);
 void fm_view_compare(struct fm_view *view, const struct fm_view *longest, struct fm_notes *notes);
 
 void fm_view_slab(const struct fm_view *view, int64_t example, struct fm_slab *slab);
+/* The same for many examples, in less time; `in_order` when they increase, as in an evaluation (it changes
+ * the time only). */
+void fm_view_slabs(const struct fm_view *view, const int64_t *examples, int64_t count, bool in_order,
+                   struct fm_slab *slabs);
 static inline int64_t fm_example_anchor(const struct fm_examples *examples, int64_t example)
 {
     return fm_indexset_at(&examples->anchors, example);

@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t draw(uint32_t a, uint32_t b, uint32_t below)
 {
@@ -14,12 +15,33 @@ static uint32_t draw(uint32_t a, uint32_t b, uint32_t below)
     return bits[0] % below;
 }
 
+/* Members in a shuffled order against the walk. */
+static void check_many(const struct fm_indexset *set)
+{
+    const size_t size = (size_t)set->count + 1;
+    int64_t *walked = malloc(size * sizeof *walked), *places = malloc(size * sizeof *places);
+    int64_t *members = malloc(size * sizeof *members), count = 0;
+    struct fm_cursor cursor = {0};
+    while (fm_indexset_next(set, &cursor, &walked[count])) count++;
+    cr_assert_eq(count, set->count);
+    for (int64_t i = 0; i < count; i++) places[i] = count - 1 - i * 7 % count;
+    fm_indexset_at_many(set, places, count, members);
+    for (int64_t i = 0; i < count; i++)
+        cr_assert_eq(members[i], walked[places[i]], "member %lld", (long long)places[i]);
+    fm_indexset_at_many(set, places, count, places);
+    cr_assert(count == 0 || memcmp(places, members, (size_t)count * sizeof *members) == 0, "in place");
+    free(walked);
+    free(places);
+    free(members);
+}
+
 /* Compares every answer with a plain array of flags. */
 static void check_against(const struct fm_indexset *set, const bool *in, int64_t span, int64_t offset,
                           int64_t stride)
 {
     int64_t index = 0, member = -1;
     struct fm_cursor cursor = {0};
+    check_many(set);
     for (int64_t v = 0; v < span; v++) {
         int64_t value = offset + v * stride;
         cr_assert_eq(fm_indexset_rank(set, value), index, "rank of %lld", (long long)value);
@@ -82,7 +104,7 @@ Test(indexset, random_sets_answer_as_an_array_of_flags)
         add_part(&b, in, SPAN, offset, stride, seed % 5 < 2);
         cr_assert_eq(fm_indexset_finish(&b, &set, NULL), 0);
         check_against(&set, in, SPAN, offset, stride);
-        cr_assert(fm_indexset_bytes(&set) <= (SPAN / 64 + 1) * 9 + 128, "never larger than the bitmap");
+        cr_assert(fm_indexset_bytes(&set) <= (SPAN / 64 + 1) * 10 + 128, "never larger than the bitmap");
         bitmaps += set.bits != NULL;
         lists += set.bits == NULL;
         fm_indexset_fini(&set);
@@ -136,7 +158,7 @@ Test(indexset, scattered_members_of_a_large_set_take_little_more_than_a_bit_each
     }
     cr_assert_eq(fm_indexset_finish(&b, &set, NULL), 0);
     cr_assert(set.bits && set.count == count);
-    cr_assert(fm_indexset_bytes(&set) < N / 8 * 1.13 + 64, "%lld", (long long)fm_indexset_bytes(&set));
+    cr_assert(fm_indexset_bytes(&set) < N / 8 * 1.26 + 64, "%lld", (long long)fm_indexset_bytes(&set));
     for (struct fm_cursor cursor = {0}; fm_indexset_next(&set, &cursor, &member); index++) {
         if (index % 1000 == 0)
             cr_assert(fm_indexset_at(&set, index) == member && fm_indexset_rank(&set, member) == index);
@@ -218,5 +240,35 @@ Test(indexset, every_lost_allocation_is_reported)
         fm_indexset_fini(&set);
         if (asked < n) break;
         cr_assert(n < 1000);
+    }
+}
+
+/* Bitmaps whose members are far from evenly spread: dense, empty and sparse stretches, and single words full
+ * or with one bit, so that the i-th member is nowhere near its share of the way. */
+Test(indexset, uneven_bitmaps)
+{
+    for (uint32_t round = 0; round < 12; round++) {
+        struct fm_indexset_builder b;
+        struct fm_indexset set;
+        fm_indexset_builder_init(&b, 1);
+        int64_t at = draw(round, 50, 1000);
+        for (uint32_t part = 0; part < 40; part++) {
+            const uint32_t spread = 1 + draw(round, 100 + part, part % 3 == 0 ? 2 : part % 3 == 1 ? 90 : 7);
+            for (uint32_t i = 0; i < 600; i++) {
+                fm_indexset_add(&b, at);
+                at += 1 + draw(round * 1000 + part, 200 + i, spread);
+            }
+            if (part % 10 == 5) at += draw(round, 60 + part, 20000);
+        }
+        cr_assert_eq(fm_indexset_finish(&b, &set, NULL), 0);
+        cr_assert_not_null(set.bits);
+        check_many(&set);
+        struct fm_cursor cursor = {0};
+        int64_t member, index = 0;
+        for (; fm_indexset_next(&set, &cursor, &member); index++) {
+            cr_assert_eq(fm_indexset_at(&set, index), member);
+            cr_assert_eq(fm_indexset_rank(&set, member), index);
+        }
+        fm_indexset_fini(&set);
     }
 }

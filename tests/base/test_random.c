@@ -121,6 +121,49 @@ Test(random, permutation_is_a_bijection)
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_bijection(large[i], 5, (uint32_t)i);
 }
 
+/* The definition: six rounds, each the first number of a whole Philox, walking until inside. */
+static uint64_t permuted(const struct fm_permutation *p, uint64_t i)
+{
+    const uint32_t mask = (uint32_t)(((uint64_t)1 << p->half_bits) - 1);
+    do {
+        uint32_t left = (uint32_t)(i >> p->half_bits), right = (uint32_t)i & mask;
+        for (uint32_t round = 0; round < 6; round++) {
+            uint32_t out[4];
+            fm_philox((uint32_t[4]){right, round, p->counter, 0}, p->key, out);
+            const uint32_t next = left ^ (out[0] & mask);
+            left = right;
+            right = next;
+        }
+        i = (uint64_t)left << p->half_bits | right;
+    } while (i >= p->n);
+    return i;
+}
+
+Test(random, permutation_of_many_places_is_that_of_each)
+{
+    static const uint64_t sizes[] = {1,    2,    3,     4,     5,       17,         64,
+                                     1023, 4097, 22489, 65536, 1049344, 1000000007, (uint64_t)1 << 61};
+    static uint64_t places[700];
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (uint32_t pass = 0; pass < 40; pass += 13) {
+            struct fm_permutation p;
+            fm_permutation_init(&p, sizes[s], UINT64_C(0x9E3779B97F4A7C15) * (s + 1), pass);
+            const int64_t most = sizes[s] < 700 ? (int64_t)sizes[s] : 700;
+            for (int64_t count = most; count > 0; count = count / 2 - 3) {
+                const uint64_t first = sizes[s] - (uint64_t)(pass % 2 ? most : count);
+                memset(places, 0xff, sizeof places);
+                fm_permutation_many(&p, first, count, places);
+                for (int64_t i = 0; i < count; i++) {
+                    const uint64_t want = permuted(&p, first + (uint64_t)i);
+                    cr_assert_eq(places[i], want, "n %llu, place %lld", (unsigned long long)sizes[s],
+                                 (long long)i);
+                    cr_assert_eq(fm_permutation_at(&p, first + (uint64_t)i), want);
+                }
+                cr_assert(count == 700 || places[count] == UINT64_MAX, "nothing is written behind them");
+            }
+        }
+}
+
 Test(random, permutation_of_a_huge_set_stays_inside)
 {
     struct fm_permutation p;

@@ -74,18 +74,18 @@ void fm_lane_evaluate(struct fm_lane *lane, struct fm_work *work)
     const int64_t classes = fm_lane_classes(lane);
     if (request->returns & FM_RETURN_CONFUSION)
         memset(request->confusion, 0, (size_t)(classes * classes) * sizeof *request->confusion);
+    fm_order_reset(lane);
     struct fm_cursor cursor = {0};
     double loss_sum = 0;
     for (int64_t first = 0; first < set->count; first += lane->n) {
-        if (atomic_load(&work->cancel)) {
+        if (atomic_load_explicit(&work->cancel, memory_order_relaxed)) {
             report->cancelled = true;
             return;
         }
         lane->n = 0;
-        while (lane->n < lane->layout.chunk && fm_indexset_next(set, &cursor, &lane->example[lane->n])) {
-            fm_view_slab(lane->view, lane->example[lane->n], &lane->slab[lane->n]);
+        while (lane->n < lane->layout.chunk && fm_indexset_next(set, &cursor, &lane->example[lane->n]))
             lane->n++;
-        }
+        fm_view_slabs(lane->view, lane->example, lane->n, true, lane->slab);
         lane->executor->evaluate(lane, lane->loss, lane->scores);
         take_chunk(lane, request, first, &loss_sum, report);
     }

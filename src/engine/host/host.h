@@ -104,6 +104,17 @@ struct fm_work {
     struct fm_work *next;
 };
 
+/* The examples of the steps at hand and of those that follow in their pass. */
+struct fm_order {
+    int64_t first_step, steps; /* first_step .. first_step + steps - 1 are here, whole batches of one pass */
+    int64_t count;             /* their examples */
+    int64_t pass_steps;        /* of a whole pass */
+    bool weighted;             /* else all weights are 1, once and for all */
+    int64_t *example;          /* [fm_order_room], as the others */
+    double *weight;
+    struct fm_slab *slab;
+};
+
 struct fm_lane {
     struct fm_device *device;
     const struct fm_executor *executor;
@@ -131,6 +142,8 @@ struct fm_lane {
     double *weight;        /* [n]: example weight x class weight */
     struct fm_slab *slab;  /* [n + ahead]: where each example's window lies */
     double *loss, *scores; /* [chunk], [chunk][score_width]: an evaluation's */
+
+    struct fm_order order; /* what example, weight and slab point into; an evaluation takes it over */
 
     /* Guarded by the device's mutex. */
     struct fm_work *first, *last; /* queued; the first one is running when `running` */
@@ -234,6 +247,13 @@ int fm_lane_new(struct fm_lane **lane, struct fm_device *device, const struct fm
 void fm_lane_free(struct fm_lane *lane);
 /* Slots, iterations, last loss: as at first. */
 void fm_lane_reset(struct fm_lane *lane, const float *parameters);
+
+/* order.c: the examples of a step. */
+int64_t fm_order_room(int64_t batch, int64_t capacity); /* examples that the lists hold */
+bool fm_order_init(struct fm_lane *lane);               /* false: out of memory; fini follows in any case */
+void fm_order_fini(struct fm_lane *lane);
+void fm_order_reset(struct fm_lane *lane); /* nothing is at hand; the lists are free for other use */
+void fm_order_take(struct fm_lane *lane, int64_t step);
 
 /* run.c: carries out one request on the worker's thread. */
 void fm_lane_run(struct fm_lane *lane, struct fm_work *work);

@@ -13,21 +13,20 @@ void fm_lane_free(struct fm_lane *lane)
     if (lane->entered) lane->executor->lane_close(lane);
     for (int slot = 0; slot < FM_SLOTS; slot++) fm_free(lane->snapshot[slot]);
     fm_free(lane->state);
-    fm_free(lane->example);
-    fm_free(lane->weight);
-    fm_free(lane->slab);
+    fm_order_fini(lane);
     fm_free(lane->loss);
     fm_free(lane->scores);
     fm_free(lane);
 }
 
 /* What the host allocates of a lane; false when it is more than any memory. */
-static bool add_own(struct fm_host_layout *layout, const struct fm_program *program)
+static bool add_own(struct fm_host_layout *layout, const struct fm_program *program, int64_t batch)
 {
     const int64_t example = (int64_t)(sizeof(int64_t) + sizeof(double) + sizeof(struct fm_slab));
     int64_t lists, evaluation, width = program->score_width + 1;
-    if (layout->capacity > FM_HOST_MAX_BYTES / example || layout->state > FM_HOST_MAX_BYTES ||
-        layout->total > FM_HOST_MAX_BYTES || !fm_multiply(layout->capacity, example, &lists) ||
+    if (batch > FM_HOST_MAX_BYTES / example || layout->capacity > FM_HOST_MAX_BYTES / example ||
+        layout->state > FM_HOST_MAX_BYTES || layout->total > FM_HOST_MAX_BYTES ||
+        !fm_multiply(fm_order_room(batch, layout->capacity), example, &lists) ||
         !fm_multiply(width * (int64_t)sizeof(double), layout->chunk, &evaluation) ||
         evaluation > FM_HOST_MAX_BYTES)
         return false;
@@ -44,7 +43,7 @@ bool fm_host_measure(const struct fm_device *device, const struct fm_program *pr
         return false;
     }
     if (!device->executor->measure(device, program, batch, layout, why, why_size)) return false;
-    if (add_own(layout, program)) return true;
+    if (add_own(layout, program, batch)) return true;
     snprintf(why, why_size, "the network at batch size %lld is larger than any memory", (long long)batch);
     return false;
 }
@@ -52,19 +51,16 @@ bool fm_host_measure(const struct fm_device *device, const struct fm_program *pr
 static bool allocate(struct fm_lane *lane)
 {
     const struct fm_host_layout *layout = &lane->layout;
-    const size_t capacity = (size_t)layout->capacity, chunk = (size_t)layout->chunk;
+    const size_t chunk = (size_t)layout->chunk;
     lane->state = fm_calloc_aligned((size_t)layout->state, 1);
     bool ok = lane->state != NULL;
     for (int slot = 0; slot < FM_SLOTS; slot++) {
         lane->snapshot[slot] = fm_calloc_aligned((size_t)layout->state, 1);
         ok = ok && lane->snapshot[slot];
     }
-    lane->example = fm_calloc(capacity, sizeof *lane->example);
-    lane->weight = fm_calloc(capacity, sizeof *lane->weight);
-    lane->slab = fm_calloc(capacity, sizeof *lane->slab);
     lane->loss = fm_calloc(chunk, sizeof *lane->loss);
     lane->scores = fm_calloc((size_t)lane->program->score_width * chunk, sizeof *lane->scores);
-    return ok && lane->example && lane->weight && lane->slab && lane->loss && lane->scores;
+    return ok && fm_order_init(lane) && lane->loss && lane->scores;
 }
 
 void fm_lane_reset(struct fm_lane *lane, const float *parameters)

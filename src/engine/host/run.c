@@ -1,50 +1,15 @@
-/* One request on a worker's thread: which examples a step takes, what follows a bad step, snapshots. */
+/* One request on a worker's thread: steps, what follows a bad one, snapshots. */
 #include "engine/host/host.h"
 
 #include <math.h>
 #include <string.h>
-
-static double weight_of(const struct fm_lane *lane, int64_t example)
-{
-    double weight = 1;
-    if (lane->data->weights)
-        weight = fm_example_weight(lane->data, fm_example_anchor(lane->examples, example));
-    if (lane->options.hyper.class_weights)
-        weight *= lane->options.hyper.class_weights[fm_lane_class(lane, example)];
-    return weight;
-}
-
-static int64_t steps_per_pass(const struct fm_lane *lane)
-{
-    return (lane->fold->train.count + lane->options.batch - 1) / lane->options.batch;
-}
-
-/* Examples of step s: places [first, first + n) of its pass, in the pass's own order. */
-static void select_batch(struct fm_lane *lane, int64_t step)
-{
-    const struct fm_indexset *set = &lane->fold->train;
-    const int64_t pass = step / steps_per_pass(lane),
-                  first = step % steps_per_pass(lane) * lane->options.batch;
-    struct fm_permutation order;
-    fm_permutation_init(&order, (uint64_t)set->count, lane->shuffle_key, (uint32_t)pass);
-    lane->step = step;
-    lane->n = set->count - first < lane->options.batch ? set->count - first : lane->options.batch;
-    for (int64_t i = 0; i < lane->n; i++) {
-        const int64_t place = lane->options.hyper.shuffle
-                                  ? (int64_t)fm_permutation_at(&order, (uint64_t)(first + i))
-                                  : first + i;
-        lane->example[i] = fm_indexset_at(set, place);
-        lane->weight[i] = weight_of(lane, lane->example[i]);
-        fm_view_slab(lane->view, lane->example[i], &lane->slab[i]);
-    }
-}
 
 /* One step; false when it froze the lane. */
 static bool train_step(struct fm_lane *lane, const struct fm_request *request, int64_t s,
                        struct fm_report *report)
 {
     struct fm_step step;
-    select_batch(lane, s);
+    fm_order_take(lane, s);
     lane->executor->gradients(lane, &step);
     report->steps++;
     report->examples += lane->n;
@@ -70,7 +35,7 @@ static void train(struct fm_lane *lane, struct fm_work *work)
     struct fm_report *report = &work->report;
     report->loss_sum = request->loss_sum;
     for (int64_t i = 0; i < request->steps; i++) {
-        if (atomic_load(&work->cancel)) {
+        if (atomic_load_explicit(&work->cancel, memory_order_relaxed)) {
             report->cancelled = true;
             break;
         }
