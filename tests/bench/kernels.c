@@ -187,6 +187,144 @@ static void measure_products(const struct bench *bench)
     measure_matrix(bench, 320, 64);
 }
 
+/* ---- update and norms ---- */
+
+#define CALL(name, type)                                                                                     \
+    static void call_##name(const struct fm_kernels *kernels, const void *context)                           \
+    {                                                                                                        \
+        kernels->name((const struct type *)context);                                                         \
+    }
+CALL(sgd, fm_update)
+CALL(adam, fm_update)
+CALL(rmsprop, fm_update)
+CALL(norm_sums, fm_norm_pass)
+CALL(norm_squares, fm_norm_pass)
+CALL(norm_apply, fm_norm_pass)
+CALL(norm_grad_sums, fm_norm_pass)
+CALL(norm_grad, fm_norm_pass)
+CALL(layer_norm, fm_layer_norm_pass)
+CALL(layer_norm_grad, fm_layer_norm_pass)
+
+static void call_square_sum(const struct fm_kernels *kernels, const void *context)
+{
+    const struct fm_update *u = context;
+    volatile float keep = kernels->square_sum(u->n, u->g);
+    (void)keep;
+}
+static void call_magnitudes(const struct fm_kernels *kernels, const void *context)
+{
+    const struct fm_update *u = context;
+    double absolute = 0, square = 0;
+    kernels->magnitudes(u->n, u->g, &absolute, &square);
+}
+
+/* The 11,822 parameters of the sensor network. */
+static void measure_updates(const struct bench *bench)
+{
+    enum { N = 11822, ROOM = 12288 };
+    struct fm_update u = {.n = N,
+                          .scale = 1,
+                          .limit = __builtin_inff(),
+                          .w = bench->c,
+                          .g = bench->a,
+                          .slot = {bench->c + ROOM, bench->c + 2 * ROOM, bench->c + 3 * ROOM},
+                          .rate = 1e-3f,
+                          .a = 0.1f,
+                          .b = 1e-3f,
+                          .epsilon = 1e-7f,
+                          .momentum = 0.9f};
+    const double bytes = 4.0 * N;
+    measure(bench, "square sum (GB/s)", bytes, call_square_sum, &u);
+    measure(bench, "magnitudes (GB/s)", bytes, call_magnitudes, &u);
+    measure(bench, "sgd (GB/s)", 3 * bytes, call_sgd, &u);
+    measure(bench, "adam (GB/s)", 7 * bytes, call_adam, &u);
+    u.limit = 1;
+    measure(bench, "adam, clipped (GB/s)", 7 * bytes, call_adam, &u);
+    u.limit = __builtin_inff();
+    u.a = 0.9f;
+    u.b = 0.1f;
+    memset(bench->c, 0, 4 * ROOM * sizeof(float));
+    measure(bench, "rmsprop (GB/s)", 5 * bytes, call_rmsprop, &u);
+    u.use_momentum = u.nesterov = true;
+    measure(bench, "sgd, nesterov (GB/s)", 5 * bytes, call_sgd, &u);
+    memset(bench->c, 0, 4 * ROOM * sizeof(float));
+}
+
+static void measure_norm(const struct bench *bench, int64_t count, int64_t rows, int64_t channels)
+{
+    double a[256] = {0}, b[256] = {0};
+    const struct fm_norm_pass p = {.count = count,
+                                   .rows = rows,
+                                   .channels = channels,
+                                   .x = bench->a,
+                                   .dy = bench->b,
+                                   .y = bench->c,
+                                   .dx = bench->c,
+                                   .mean = bench->a,
+                                   .scale = bench->b,
+                                   .beta = bench->b,
+                                   .inverse = bench->a,
+                                   .ma = bench->a,
+                                   .mb = bench->b,
+                                   .a = a,
+                                   .b = b,
+                                   .xstride = rows * channels,
+                                   .ystride = rows * channels};
+    static const struct {
+        const char *name;
+        call_fn *call;
+        int arrays;
+    } kinds[] = {{"sums", call_norm_sums, 1},
+                 {"squares", call_norm_squares, 1},
+                 {"apply", call_norm_apply, 2},
+                 {"grad sums", call_norm_grad_sums, 2},
+                 {"grad", call_norm_grad, 3}};
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
+        char name[80];
+        snprintf(name, sizeof name, "norm %s %lldx%lldx%lld (GB/s)", kinds[i].name, (long long)count,
+                 (long long)rows, (long long)channels);
+        measure(bench, name, 4.0 * kinds[i].arrays * (double)(count * rows * channels), kinds[i].call, &p);
+    }
+}
+
+static void measure_layer_norm(const struct bench *bench, int64_t rows, int64_t channels)
+{
+    float *stats = bench->c + FLOATS / 2;
+    for (int64_t i = 0; i < rows; i++) stats[i] = 1;
+    const struct fm_layer_norm_pass p = {.count = 1,
+                                         .rows = rows,
+                                         .channels = channels,
+                                         .epsilon = 1e-3f,
+                                         .x = bench->a,
+                                         .dy = bench->b,
+                                         .gamma = bench->b,
+                                         .beta = bench->b,
+                                         .y = bench->c,
+                                         .dx = bench->c,
+                                         .mean = stats,
+                                         .inverse = stats + rows,
+                                         .dgamma = stats + 2 * rows,
+                                         .dbeta = stats + 2 * rows + channels};
+    char name[80];
+    const double bytes = 4.0 * (double)(rows * channels);
+    snprintf(name, sizeof name, "layer norm %lldx%lld (GB/s)", (long long)rows, (long long)channels);
+    measure(bench, name, 2 * bytes, call_layer_norm, &p);
+    snprintf(name, sizeof name, "layer norm grad %lldx%lld (GB/s)", (long long)rows, (long long)channels);
+    measure(bench, name, 3 * bytes, call_layer_norm_grad, &p);
+}
+
+static void measure_updates_and_norms(const struct bench *bench)
+{
+    static const int64_t channels[] = {1, 3, 8, 16, 24, 64};
+    measure_updates(bench);
+    for (int i = 0; i < (int)(sizeof channels / sizeof *channels); i++)
+        measure_norm(bench, 64, 96, channels[i]);
+    measure_layer_norm(bench, 1088, 64);
+    measure_layer_norm(bench, 1088, 20);
+    measure_layer_norm(bench, 1088, 4);
+    measure_layer_norm(bench, 64, 1000);
+}
+
 int main(int argc, char **argv)
 {
     struct bench bench = {.word = argc > 1 ? argv[1] : NULL,
@@ -213,6 +351,7 @@ int main(int argc, char **argv)
         measure(&one, name, flops, call_peak, &rounds);
     }
     measure_products(&bench);
+    measure_updates_and_norms(&bench);
     free(bench.a);
     free(bench.b);
     free(bench.c);
