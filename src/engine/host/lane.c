@@ -115,7 +115,7 @@ int fm_lane_new(struct fm_lane **out, struct fm_device *device, const struct fm_
     struct fm_host_layout layout;
     char why[256];
     if (!fm_host_measure(device, options->program, options->batch, &layout, why, sizeof why))
-        return fm_fail(err, FM_EINTERNAL, "%s", why);
+        return fm_fail(err, options->batch < 1 ? FM_EINTERNAL : FM_ENOMEM, "%s", why);
     struct fm_lane *lane = fm_calloc(1, sizeof *lane);
     if (!lane) return fm_fail_memory(err);
     const struct fm_resident *r = &device->resident[options->dataset];
