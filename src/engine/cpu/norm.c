@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Per channel: two sums in double, then what the slices need: mean, scale, inverse deviation, and two means.
- */
+/* Per channel: two sums in double, then what the slices need: mean, scale, inverse deviation, and two means;
+ * forward what is added in the end. */
 struct work {
     double *a, *b;
-    float *mean, *scale, *inverse, *ma, *mb;
+    float *mean, *scale, *inverse, *ma, *mb, *shift;
 };
 
 int64_t fm_cpu_batch_norm_scratch(const struct fm_op *op)
@@ -27,6 +27,7 @@ static struct work work_of(const struct fm_cpu_task *task, const struct fm_cpu_l
     w.inverse = w.scale + channels;
     w.ma = w.inverse + channels;
     w.mb = w.ma + channels;
+    w.shift = w.inverse;
     return w;
 }
 
@@ -42,7 +43,7 @@ void fm_cpu_batch_norm_sums(const struct fm_cpu_task *task, struct fm_cpu_lane *
     const struct fm_op *op = task->op;
     const int64_t channels = op->in_channels;
     const double rows = (double)(count * op->in_rows);
-    const float *gamma = fm_cpu_whole(lane, op->in[1]);
+    const float *gamma = fm_cpu_whole(lane, op->in[1]), *beta = fm_cpu_whole(lane, op->in[2]);
     float *mean = fm_cpu_whole(lane, op->out[1]), *variance = fm_cpu_whole(lane, op->out[2]);
     struct work w = work_of(task, lane);
     struct fm_norm_pass p = pass_of(op, count);
@@ -56,11 +57,12 @@ void fm_cpu_batch_norm_sums(const struct fm_cpu_task *task, struct fm_cpu_lane *
     p.mean = w.mean;
     lane->k->norm_squares(&p);
     for (int64_t c = 0; c < channels; c++) {
-        /* Deviations were taken from the rounded mean: the difference is theirs to take off again. */
+        /* Deviations are taken from the rounded mean: the difference is theirs to take off again. */
         const double off = w.a[c] / rows - (double)w.mean[c];
         variance[c] = (float)(w.b[c] / rows - off * off);
         const double inverse = 1 / sqrt(w.b[c] / rows - off * off + op->norm.epsilon);
         w.scale[c] = (float)(inverse * (gamma ? (double)gamma[c] : 1));
+        w.shift[c] = (float)((beta ? (double)beta[c] : 0) - off * (double)w.scale[c]);
     }
 }
 
@@ -75,7 +77,7 @@ void fm_cpu_batch_norm(const struct fm_cpu_task *task, struct fm_cpu_lane *lane,
     p.ystride = fm_cpu_stride(lane, op->out[0]);
     p.mean = w.mean;
     p.scale = w.scale;
-    p.beta = fm_cpu_whole(lane, op->in[2]);
+    p.beta = w.shift;
     lane->k->norm_apply(&p);
 }
 
