@@ -60,7 +60,7 @@ TESTS := $(B)/tests/foldmill_tests
 MAN := $(if $(wildcard doc/foldmill.1.scd),build/foldmill.1)
 
 # Tests fail our own allocations in turn; the wrapped calls are in tests/support/allocation.c.
-WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=pthread_mutex_lock
 
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 # A target that first sets up builds on all cores, unless the caller said how many.

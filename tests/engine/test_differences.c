@@ -20,9 +20,10 @@ struct subject {
     double *w;           /* the parameters in the blob */
 };
 
-static bool open_subject(struct subject *s, uint64_t seed, bool smooth, const struct fm_backend *backend)
+static bool open_subject(struct subject *s, uint64_t seed, enum ts_net_kind kind,
+                         const struct fm_backend *backend)
 {
-    cr_assert(ts_random_net_init(&s->net, seed, smooth));
+    cr_assert(ts_random_net_init(&s->net, seed, kind));
     if (!ts_bench_open(&s->bench, &s->net.examples, s->net.yaml.data, backend, 1)) {
         cr_assert_eq(s->bench.error.code, FM_ESHAPE, "%s\n%s", s->bench.error.text, s->net.yaml.data);
         ts_bench_close(&s->bench);
@@ -137,31 +138,31 @@ static void mark_ops(const struct fm_program *p, bool seen[FM_OP_OPTIMIZER + 1])
     for (int i = 0; i < p->nops; i++) seen[p->ops[i].code] = true;
 }
 
-static void run_differences(bool smooth, uint64_t first, int networks, int64_t at_least)
+static void run_differences(enum ts_net_kind kind, uint64_t first, int networks, int64_t at_least)
 {
     bool seen[FM_OP_OPTIMIZER + 1] = {false};
     int64_t checked = 0;
     int ran = 0;
     for (uint64_t seed = first; ran < networks; seed++) {
         struct subject s;
-        if (!open_subject(&s, seed, smooth, &fm_backend_reference64)) continue;
+        if (!open_subject(&s, seed, kind, &fm_backend_reference64)) continue;
         checked += check_network(&s, seed);
         mark_ops(s.bench.program, seen);
         close_subject(&s);
         ran++;
     }
     cr_assert(checked >= at_least, "only %d differences were checked", (int)checked);
-    for (int code = FM_OP_CONV1D; code <= FM_OP_REGULARIZE && !smooth; code++)
+    for (int code = FM_OP_CONV1D; code <= FM_OP_REGULARIZE && kind != TS_NET_SMOOTH; code++)
         cr_assert(seen[code], "no network had operation %d", code);
 }
 
 Test(engine_differences, smooth_networks)
 {
-    run_differences(true, 1000, 120, 1000);
+    run_differences(TS_NET_SMOOTH, 1000, 120, 1000);
 }
 Test(engine_differences, networks_with_kinks)
 {
-    run_differences(false, 5000, 160, 1200);
+    run_differences(TS_NET_KINKS, 5000, 160, 1200);
 }
 
 /* The largest gradient of a variable sets the scale of what rounding may do to the others. */
@@ -170,8 +171,8 @@ Test(engine_differences, float_is_near_double)
     int ran = 0;
     for (uint64_t seed = 9000; ran < 150; seed++) {
         struct subject exact, rounded;
-        if (!open_subject(&exact, seed, true, &fm_backend_reference64)) continue;
-        cr_assert(open_subject(&rounded, seed, true, &fm_backend_reference));
+        if (!open_subject(&exact, seed, TS_NET_SMOOTH, &fm_backend_reference64)) continue;
+        cr_assert(open_subject(&rounded, seed, TS_NET_SMOOTH, &fm_backend_reference));
         struct fm_report a, b;
         cr_assert(ts_bench_train(&exact.bench, exact.lane, 0, 1, &a));
         cr_assert(ts_bench_train(&rounded.bench, rounded.lane, 0, 1, &b));

@@ -121,4 +121,6 @@ Test(engine_dropout, a_lane_uses_this_mask)
     check_lane(false, 4, &fm_backend_reference64);
     check_lane(true, 2, &fm_backend_reference);
     check_lane(true, 6, &fm_backend_reference64);
+    check_lane(false, 5, &fm_backend_cpu);
+    check_lane(true, 6, &fm_backend_cpu);
 }

@@ -8,10 +8,12 @@
 #include "support/inside.h"
 #include "support/tolerance.h"
 
-static struct fm_lane *open_lane(struct ts_bench *bench, const struct ts_examples *examples, const char *yaml)
+static const struct fm_backend *const backends[2] = {&fm_backend_reference, &fm_backend_cpu};
+
+static struct fm_lane *open_lane(struct ts_bench *bench, const struct ts_examples *examples, const char *yaml,
+                                 const struct fm_backend *backend)
 {
-    cr_assert(ts_bench_open(bench, examples, yaml, &fm_backend_reference, 1), "%s\n%s", bench->error.text,
-              yaml);
+    cr_assert(ts_bench_open(bench, examples, yaml, backend, 1), "%s\n%s", bench->error.text, yaml);
     struct fm_lane *lane = ts_bench_lane(bench, 0, 1, NULL);
     cr_assert_not_null(lane, "%s", bench->error.text);
     return lane;
@@ -24,7 +26,7 @@ static void near(double got, double want, const char *what)
 }
 
 /* More examples than two chunks; K classes. Loss, scores and confusion must agree with one another. */
-static void check_classes(int64_t k, const char *loss)
+static void check_classes(const struct fm_backend *backend, int64_t k, const char *loss)
 {
     enum { TOTAL = 700, TRAIN = 400 };
     static float x[TOTAL * 4];
@@ -46,7 +48,7 @@ static void check_classes(int64_t k, const char *loss)
              "train: {loss: %s, batch_size: 8, epochs: 1}\n",
              binary ? 1 : (int)k, binary ? "sigmoid" : "softmax", loss);
     struct ts_bench bench;
-    struct fm_lane *lane = open_lane(&bench, &examples, yaml);
+    struct fm_lane *lane = open_lane(&bench, &examples, yaml, backend);
     const int64_t width = bench.program->score_width;
     cr_assert_eq(width, k == 2 ? 1 : k);
     int64_t *confusion = malloc((size_t)(k * k) * sizeof *confusion), total = 0;
@@ -91,14 +93,14 @@ static void check_classes(int64_t k, const char *loss)
 
 Test(engine_evaluate, classes)
 {
-    check_classes(3, "sparse_categorical_crossentropy");
-    check_classes(5, "categorical_crossentropy");
-    check_classes(2, "categorical_crossentropy");
-    check_classes(2, "binary_crossentropy");
+    for (int b = 0; b < 2; b++) check_classes(backends[b], 3, "sparse_categorical_crossentropy");
+    for (int b = 0; b < 2; b++) check_classes(backends[b], 5, "categorical_crossentropy");
+    for (int b = 0; b < 2; b++) check_classes(backends[b], 2, "categorical_crossentropy");
+    for (int b = 0; b < 2; b++) check_classes(backends[b], 2, "binary_crossentropy");
 }
 
 /* Equal scores: the lowest class; a score of exactly one half: class 0. */
-Test(engine_evaluate, ties_go_to_the_lowest_class)
+static void check_ties(const struct fm_backend *backend)
 {
     const float x[4] = {1, 2, 3, 4};
     const uint32_t classes[4] = {0, 1, 2, 1};
@@ -119,7 +121,8 @@ Test(engine_evaluate, ties_go_to_the_lowest_class)
             k == 1 ? "model: [flatten, {dense: {units: 1, activation: sigmoid, kernel_initializer: zeros}}]\n"
                      "train: {loss: binary_crossentropy}\n"
                    : "model: [flatten, {dense: {units: 3, activation: softmax, kernel_initializer: zeros}}]\n"
-                     "train: {loss: sparse_categorical_crossentropy}\n");
+                     "train: {loss: sparse_categorical_crossentropy}\n",
+            backend);
         const struct fm_request request = {
             .kind = FM_EVALUATE, .part = FM_PART_VAL, .returns = FM_RETURN_CONFUSION, .confusion = confusion};
         struct fm_report report;
@@ -133,7 +136,7 @@ Test(engine_evaluate, ties_go_to_the_lowest_class)
 }
 
 /* Squared and absolute errors; the regulariser is part of the loss, weights are not. */
-Test(engine_evaluate, numbers)
+static void check_numbers(const struct fm_backend *backend)
 {
     enum { TOTAL = 300 };
     static float x[TOTAL], y[TOTAL], weights[TOTAL], scores[TOTAL];
@@ -154,7 +157,8 @@ Test(engine_evaluate, numbers)
     struct fm_lane *lane =
         open_lane(&bench, &examples,
                   "model: [flatten, {dense: {units: 1, kernel_regularizer: {l1_l2: {l1: 0.5, l2: "
-                  "2}}}}]\ntrain: {loss: mae}\n");
+                  "2}}}}]\ntrain: {loss: mae}\n",
+                  backend);
     const float parameters[2] = {-0.75f, 0.125f};
     cr_assert(bench.backend->parameters_write(lane, parameters, &bench.error) == 0);
     const struct fm_request request = {
@@ -175,8 +179,9 @@ Test(engine_evaluate, numbers)
     ts_bench_close(&bench);
 }
 
-static void check_a10(const float *x, const float *y, int64_t n, int64_t train, const char *kernel,
-                      double rate, double loss, double val_loss, double weight)
+static void check_a10(const struct fm_backend *backend, const float *x, const float *y, int64_t n,
+                      int64_t train, const char *kernel, double rate, double loss, double val_loss,
+                      double weight)
 {
     for (int64_t batch = 1; batch <= 5; batch++) {
         char yaml[300];
@@ -187,7 +192,7 @@ static void check_a10(const float *x, const float *y, int64_t n, int64_t train, 
         const struct ts_examples examples = {
             .n = n, .rows = 1, .channels = 1, .x = x, .values = y, .width = 1, .train = train};
         struct ts_bench bench;
-        struct fm_lane *lane = open_lane(&bench, &examples, yaml);
+        struct fm_lane *lane = open_lane(&bench, &examples, yaml, backend);
         struct fm_report report;
         const int64_t steps = (train + bench.config.batch_size - 1) / bench.config.batch_size;
         cr_assert(ts_bench_train(&bench, lane, 0, steps, &report));
@@ -209,21 +214,23 @@ static void check_a10(const float *x, const float *y, int64_t n, int64_t train, 
 Test(engine_evaluate, case_a10b)
 {
     const float ones[7] = {1, 1, 1, 1, 1, 1, 1};
-    check_a10(ones, ones, 7, 5, "zeros", 0.1, 0.56992, 0.046656, 0.392);
-    check_a10(ones, ones, 7, 2, "zeros", 0.1, 1.0, 0.36, 0.2);
+    for (int b = 0; b < 2; b++)
+        check_a10(backends[b], ones, ones, 7, 5, "zeros", 0.1, 0.56992, 0.046656, 0.392);
+    for (int b = 0; b < 2; b++) check_a10(backends[b], ones, ones, 7, 2, "zeros", 0.1, 1.0, 0.36, 0.2);
 }
 
 /* A10: the mean over examples, for every batch size; fold 1 is fold 0 the other way round. */
 Test(engine_evaluate, case_a10)
 {
     const float x[8] = {1, 2, 3, 4, 5, 1, 2, 4}, y[8] = {2, 3, 5, 4, 8, 1, 4, 6};
-    check_a10(x, y, 8, 5, "ones", 0, 3.0, 2.6666667, 1);
+    for (int b = 0; b < 2; b++) check_a10(backends[b], x, y, 8, 5, "ones", 0, 3.0, 2.6666667, 1);
     const float turned_x[8] = {1, 2, 4, 1, 2, 3, 4, 5}, turned_y[8] = {1, 4, 6, 2, 3, 5, 4, 8};
-    check_a10(turned_x, turned_y, 8, 3, "ones", 0, 2.6666667, 3.0, 1);
+    for (int b = 0; b < 2; b++)
+        check_a10(backends[b], turned_x, turned_y, 8, 3, "ones", 0, 2.6666667, 3.0, 1);
 }
 
 /* A13: three folds, one of them with class 0 only; losses and accuracies are unaffected. */
-Test(engine_evaluate, case_a13)
+static void check_a13(const struct fm_backend *backend)
 {
     const float x[14] = {0.5f, -1, 2, -2, 1, -0.5f, -1.5f, 0.25f, -3, 3.5f, 2.75f, 1.25f, 1.75f, 5};
     const uint32_t y[14] = {1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1};
@@ -251,7 +258,8 @@ Test(engine_evaluate, case_a13)
         struct fm_lane *lane =
             open_lane(&bench, &examples,
                       "model: [flatten, {dense: {units: 1, activation: sigmoid, kernel_initializer: ones}}]\n"
-                      "train: {loss: binary_crossentropy, optimizer: {sgd: {learning_rate: 0}}}\n");
+                      "train: {loss: binary_crossentropy, optimizer: {sgd: {learning_rate: 0}}}\n",
+                      backend);
         int64_t confusion[4];
         const struct fm_request request = {
             .kind = FM_EVALUATE, .part = FM_PART_VAL, .returns = FM_RETURN_CONFUSION, .confusion = confusion};
@@ -262,4 +270,17 @@ Test(engine_evaluate, case_a13)
         bench.backend->lane_close(lane);
         ts_bench_close(&bench);
     }
+}
+
+Test(engine_evaluate, ties_go_to_the_lowest_class)
+{
+    for (int b = 0; b < 2; b++) check_ties(backends[b]);
+}
+Test(engine_evaluate, numbers)
+{
+    for (int b = 0; b < 2; b++) check_numbers(backends[b]);
+}
+Test(engine_evaluate, case_a13)
+{
+    for (int b = 0; b < 2; b++) check_a13(backends[b]);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/cpu/cpu.h"
 #include "engine/reference/reference.h"
 #include "support/allocation.h"
 #include "support/bench.h"
@@ -98,17 +99,18 @@ Test(engine_lanes, steps_one_by_one_give_the_same_bits)
 {
     check_cuts(&fm_backend_reference);
     check_cuts(&fm_backend_reference64);
+    check_cuts(&fm_backend_cpu);
 }
 
 /* Six steps at once, and one by one with evaluations and snapshots between them, over random networks. */
-Test(engine_lanes, evaluations_between_steps_change_no_bit)
+static void check_between(const struct fm_backend *backend)
 {
     int ran = 0;
     for (uint64_t seed = 300; ran < 60; seed++) {
         struct ts_random_net net;
         struct ts_bench bench;
-        cr_assert(ts_random_net_init(&net, seed, false));
-        if (ts_bench_open(&bench, &net.examples, net.yaml.data, &fm_backend_reference, 1)) {
+        cr_assert(ts_random_net_init(&net, seed, TS_NET_KINKS));
+        if (ts_bench_open(&bench, &net.examples, net.yaml.data, backend, 1)) {
             struct fm_lane *lane[2];
             unsigned char *blob[2];
             for (int i = 0; i < 2; i++) {
@@ -139,11 +141,12 @@ Test(engine_lanes, evaluations_between_steps_change_no_bit)
 }
 
 /* Three runs side by side, in requests of different sizes, on one, two and three lanes. */
-static void check_beside(int64_t lanes, unsigned char *const expected[3], size_t size)
+static void check_beside(const struct fm_backend *backend, int64_t lanes, unsigned char *const expected[3],
+                         size_t size)
 {
     const int64_t cuts[3] = {1, 7, 20};
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, lanes);
+    open_bench(&bench, backend, lanes);
     struct fm_lane *lane[3];
     int pending = 0;
     for (int i = 0; i < 3; i++) {
@@ -180,16 +183,15 @@ static void check_beside(int64_t lanes, unsigned char *const expected[3], size_t
     ts_bench_close(&bench);
 }
 
-Test(engine_lanes, what_runs_beside_changes_no_bit)
+static void check_all_beside(const struct fm_backend *backend)
 {
     unsigned char *expected[3];
     size_t size = 0;
     double loss;
-    for (int i = 0; i < 3; i++)
-        expected[i] = state_after(&fm_backend_reference, i % 2, i, 20, 20, &loss, &size);
+    for (int i = 0; i < 3; i++) expected[i] = state_after(backend, i % 2, i, 20, 20, &loss, &size);
     cr_assert(memcmp(expected[0], expected[1], size) != 0, "other folds and seeds must give other weights");
     for (int64_t lanes = 1; lanes <= 3; lanes++)
-        for (int round = 0; round < 3; round++) check_beside(lanes, expected, size);
+        for (int round = 0; round < 3; round++) check_beside(backend, lanes, expected, size);
     for (int i = 0; i < 3; i++) free(expected[i]);
 }
 
@@ -220,16 +222,17 @@ Test(engine_lanes, a_state_goes_on_elsewhere)
 {
     check_resume(&fm_backend_reference);
     check_resume(&fm_backend_reference64);
+    check_resume(&fm_backend_cpu);
 }
 
 /* The portable parameters begin a blob; writing only them starts the optimizer afresh. */
-Test(engine_lanes, portable_parameters)
+static void check_portable(const struct fm_backend *backend)
 {
     size_t size;
     double loss;
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
-    unsigned char *trained = state_after(&fm_backend_reference, 0, 3, 20, 20, &loss, &size);
+    open_bench(&bench, backend, 1);
+    unsigned char *trained = state_after(backend, 0, 3, 20, 20, &loss, &size);
     const size_t count = (size_t)bench.program->float_count;
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL), *other = ts_bench_lane(&bench, 0, 4, NULL);
     float *first = malloc(count * sizeof *first), *p = malloc(count * sizeof *p);
@@ -252,11 +255,10 @@ Test(engine_lanes, portable_parameters)
     free(got);
 }
 
-Test(engine_lanes, snapshots)
+static void check_snapshots(const struct fm_backend *backend)
 {
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
-    const struct fm_backend *backend = bench.backend;
+    open_bench(&bench, backend, 1);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL), *second = ts_bench_lane(&bench, 1, 5, NULL);
     const size_t size = (size_t)backend->state_size(lane);
     unsigned char *at_five = malloc(size), *got = malloc(size);
@@ -293,10 +295,10 @@ Test(engine_lanes, snapshots)
 }
 
 /* Cancelling ends the running request at a step and answers the queued ones; later requests run again. */
-Test(engine_lanes, cancel)
+static void check_cancel(const struct fm_backend *backend)
 {
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
+    open_bench(&bench, backend, 1);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL);
     const struct fm_request endless = train_request(0, INT64_C(1) << 40, 1), queued = train_request(0, 3, 2);
     const struct fm_request keep = {.kind = FM_SNAPSHOT, .tag = 3, .slot = FM_SLOT_BEST};
@@ -320,10 +322,10 @@ Test(engine_lanes, cancel)
     ts_bench_close(&bench);
 }
 
-Test(engine_lanes, closing_drops_what_is_pending)
+static void check_closing(const struct fm_backend *backend)
 {
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 2);
+    open_bench(&bench, backend, 2);
     struct fm_lane *lane[3];
     for (int i = 0; i < 3; i++) lane[i] = ts_bench_lane(&bench, 0, i, NULL);
     const struct fm_request endless = train_request(0, INT64_C(1) << 40, 1), shortly = train_request(0, 1, 7);
@@ -340,12 +342,12 @@ Test(engine_lanes, closing_drops_what_is_pending)
     ts_bench_close(&bench);
 }
 
-Test(engine_lanes, order_of_the_pass)
+static void check_order(const struct fm_backend *backend)
 {
     /* Without shuffle step s takes examples s*4 .. in set order; with it every pass sees each example once.
      */
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
+    open_bench(&bench, backend, 1);
     for (int shuffled = 0; shuffled < 2; shuffled++) {
         bench.config.shuffle = shuffled;
         struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL);
@@ -374,10 +376,10 @@ Test(engine_lanes, order_of_the_pass)
     ts_bench_close(&bench);
 }
 
-Test(engine_lanes, mistakes_of_the_caller)
+static void check_mistakes(const struct fm_backend *backend)
 {
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
+    open_bench(&bench, backend, 1);
     const struct fm_backend *b = bench.backend;
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL);
     struct fm_error err = {0};
@@ -426,10 +428,10 @@ Test(engine_lanes, mistakes_of_the_caller)
 }
 
 /* What is transferred after load is bounded by requests and reports, never by the data. */
-Test(engine_lanes, transfers)
+static void check_transfers(const struct fm_backend *backend)
 {
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
+    open_bench(&bench, backend, 1);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL);
     struct fm_transfers before, after;
     struct fm_report report;
@@ -444,10 +446,10 @@ Test(engine_lanes, transfers)
 }
 
 /* Whichever allocation fails, it is FM_ENOMEM, nothing leaks and the device goes on. */
-Test(engine_lanes, allocations_fail_in_turn)
+static void check_allocations(const struct fm_backend *backend)
 {
     struct ts_bench bench;
-    open_bench(&bench, &fm_backend_reference, 1);
+    open_bench(&bench, backend, 1);
     long n = 1, asked;
     bool opened = false;
     do {
@@ -476,4 +478,51 @@ Test(engine_lanes, allocations_fail_in_turn)
     } while (asked >= n - 1 && n < 1000);
     cr_assert(opened && n > 20 && n < 1000, "%ld allocations", n);
     ts_bench_close(&bench);
+}
+
+static void on_both(void (*check)(const struct fm_backend *backend))
+{
+    check(&fm_backend_reference);
+    check(&fm_backend_cpu);
+}
+
+Test(engine_lanes, evaluations_between_steps_change_no_bit)
+{
+    on_both(check_between);
+}
+Test(engine_lanes, what_runs_beside_changes_no_bit)
+{
+    on_both(check_all_beside);
+}
+Test(engine_lanes, portable_parameters)
+{
+    on_both(check_portable);
+}
+Test(engine_lanes, snapshots)
+{
+    on_both(check_snapshots);
+}
+Test(engine_lanes, cancel)
+{
+    on_both(check_cancel);
+}
+Test(engine_lanes, closing_drops_what_is_pending)
+{
+    on_both(check_closing);
+}
+Test(engine_lanes, order_of_the_pass)
+{
+    on_both(check_order);
+}
+Test(engine_lanes, mistakes_of_the_caller)
+{
+    on_both(check_mistakes);
+}
+Test(engine_lanes, transfers)
+{
+    on_both(check_transfers);
+}
+Test(engine_lanes, allocations_fail_in_turn)
+{
+    on_both(check_allocations);
 }

@@ -82,12 +82,13 @@ static void write_identity(struct ts_bench *bench, struct fm_lane *lane, int64_t
     free(identity);
 }
 
-static void compare_tensor(struct fm_lane *lane, const struct golden *g, const char *what, int tensor,
-                           const json_t *expected, enum ts_tolerance tolerance)
+/* Takes `got` over. */
+static void compare(const struct golden *g, const char *what, double *got, size_t count,
+                    const json_t *expected, enum ts_tolerance tolerance)
 {
-    size_t count, wanted;
-    double *got = inside_tensor(lane, tensor, &count), *want = ts_golden_numbers(expected, &wanted);
-    cr_assert_eq(count, wanted);
+    size_t wanted;
+    double *want = ts_golden_numbers(expected, &wanted);
+    cr_assert(got && count == wanted);
     const struct ts_worst worst = ts_compare(tolerance, got, want, count);
     cr_assert(worst.ok, "%s, %s: %s", g->kind, what, worst.text);
     free(got);
@@ -96,7 +97,7 @@ static void compare_tensor(struct fm_lane *lane, const struct golden *g, const c
 
 static void check(const json_t *c, const struct golden *g, const struct fm_backend *backend)
 {
-    const enum ts_tolerance near = backend == &fm_backend_reference ? TS_FLOAT_LAYER : TS_FLOAT;
+    const enum ts_tolerance near = inside_is_single(backend) ? TS_FLOAT_LAYER : TS_FLOAT;
     struct ts_bench bench;
     open_golden(&bench, g, backend);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 0, NULL);
@@ -107,15 +108,15 @@ static void check(const json_t *c, const struct golden *g, const struct fm_backe
     const double loss = report.loss_sum / (double)report.examples;
     const struct ts_worst worst = ts_compare_one(near, loss, json_number_value(json_object_get(c, "batch")));
     cr_assert(worst.ok, "%s, batch: %s", g->kind, worst.text);
-    compare_tensor(lane, g, "per example", inside_find(lane, FM_SECTION_FORWARD, FM_OP_LOSS)->out[0],
-                   json_object_get(c, "per_example"), near);
-    compare_tensor(lane, g, "gradient", inside_find(lane, FM_SECTION_BACKWARD, FM_OP_LOSS_GRAD)->out[0],
-                   json_object_get(json_object_get(c, "gradient"), "data"), near);
+    size_t count;
+    double *got = inside_losses(lane, &count);
+    compare(g, "per example", got, count, json_object_get(c, "per_example"), near);
+    got = inside_tensor(lane, inside_find(lane, FM_SECTION_BACKWARD, FM_OP_LOSS_GRAD)->out[0], &count);
+    compare(g, "gradient", got, count, json_object_get(json_object_get(c, "gradient"), "data"), near);
 
     /* The evaluation's loss is the plain mean, without weights. */
     const struct fm_request evaluate = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
     cr_assert(ts_bench_do(&bench, lane, &evaluate, &report) && report.status == 0);
-    size_t count;
     double *each = ts_golden_numbers(json_object_get(c, "per_example"), &count), sum = 0;
     for (size_t i = 0; i < count; i++) sum += each[i];
     cr_assert(ts_compare_one(TS_FLOAT_LAYER, report.loss, sum / (double)count).ok, "%s: mean %g, not %g",
@@ -194,4 +195,8 @@ Test(engine_losses, keras_in_float)
 Test(engine_losses, keras_in_double)
 {
     run_losses(&fm_backend_reference64);
+}
+Test(engine_losses, keras_on_the_cpu_engine)
+{
+    run_losses(&fm_backend_cpu);
 }

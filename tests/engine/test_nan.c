@@ -10,6 +10,8 @@
 
 #define N 12
 
+static const struct fm_backend *const backends[2] = {&fm_backend_reference, &fm_backend_cpu};
+
 /* One number an example, batches of 2 in set order: example 5 (step 2) is what `bad` says. */
 struct subject {
     float x[N], y[N];
@@ -18,7 +20,7 @@ struct subject {
     size_t size;
 };
 
-static void open_subject(struct subject *s, float bad, const char *more)
+static void open_subject(struct subject *s, const struct fm_backend *backend, float bad, const char *more)
 {
     char yaml[512];
     snprintf(
@@ -34,7 +36,7 @@ static void open_subject(struct subject *s, float bad, const char *more)
     if (!isfinite(bad) || bad != 0) s->y[5] = bad;
     const struct ts_examples examples = {
         .n = N, .rows = 1, .channels = 1, .x = s->x, .values = s->y, .width = 1, .train = N};
-    cr_assert(ts_bench_open(&s->bench, &examples, yaml, &fm_backend_reference, 1), "%s", s->bench.error.text);
+    cr_assert(ts_bench_open(&s->bench, &examples, yaml, backend, 1), "%s", s->bench.error.text);
     s->lane = ts_bench_lane(&s->bench, 0, 1, NULL);
     cr_assert_not_null(s->lane);
     s->size = (size_t)s->bench.backend->state_size(s->lane);
@@ -60,12 +62,12 @@ static int64_t iterations(const struct subject *s)
 
 /* stop and rollback: the bad step changes nothing, what follows is not done until a restore or a state_write.
  */
-static void check_frozen(const char *policy, float bad)
+static void check_frozen(const struct fm_backend *backend, const char *policy, float bad)
 {
     struct subject s;
     char more[64];
     snprintf(more, sizeof more, "on_nan: %s, optimizer: {adam: {learning_rate: 0.01}}", policy);
-    open_subject(&s, bad, more);
+    open_subject(&s, backend, bad, more);
     struct fm_report report;
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report) && report.bad_steps == 0);
     const double norm = report.last_norm, loss = report.last_loss, sum = report.loss_sum;
@@ -109,18 +111,21 @@ static void check_frozen(const char *policy, float bad)
 
 Test(engine_nan, stop_and_rollback_freeze_the_lane)
 {
-    check_frozen("stop", NAN);
-    check_frozen("stop", INFINITY);
-    check_frozen("rollback", NAN);
-    check_frozen("stop", 3e38f); /* the loss overflows */
-    check_frozen("stop", 1e19f); /* so does the sum of squares of the gradients, though each is finite */
+    for (int b = 0; b < 2; b++) {
+        check_frozen(backends[b], "stop", NAN);
+        check_frozen(backends[b], "stop", INFINITY);
+        check_frozen(backends[b], "rollback", NAN);
+        check_frozen(backends[b], "stop", 3e38f); /* the loss overflows */
+        /* So does the sum of squares of the gradients, though each is finite. */
+        check_frozen(backends[b], "stop", 1e19f);
+    }
 }
 
 /* The step is left out: as if its batch had not been there, for weights, slots, iterations and statistics. */
-Test(engine_nan, skip_leaves_the_update_out)
+static void check_skip(const struct fm_backend *backend)
 {
     struct subject s;
-    open_subject(&s, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
+    open_subject(&s, backend, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
     struct fm_report report;
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 6, &report));
     cr_assert(!report.frozen && report.steps == 6 && report.bad_steps == 1 && report.first_bad_step == 2);
@@ -130,7 +135,7 @@ Test(engine_nan, skip_leaves_the_update_out)
     double sum = report.loss_sum;
     close_subject(&s);
 
-    open_subject(&s, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
+    open_subject(&s, backend, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report));
     const struct fm_request rest = {.kind = FM_TRAIN,
                                     .first_step = 3,
@@ -148,10 +153,10 @@ Test(engine_nan, skip_leaves_the_update_out)
 }
 
 /* Keras has no check: weights and everything after are NaN, and the steps go on. */
-Test(engine_nan, keras_carries_on)
+static void check_keras(const struct fm_backend *backend)
 {
     struct subject s;
-    open_subject(&s, NAN, "on_nan: keras, optimizer: {adam: {learning_rate: 0.01}}");
+    open_subject(&s, backend, NAN, "on_nan: keras, optimizer: {adam: {learning_rate: 0.01}}");
     struct fm_report report;
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 6, &report));
     cr_assert(!report.frozen && report.steps == 6 && report.bad_steps == 4 && report.first_bad_step == 2);
@@ -169,10 +174,11 @@ Test(engine_nan, keras_carries_on)
 
 /* With clipvalue an infinite gradient becomes the limit, and under `keras` training goes on with finite
  * weights. */
-Test(engine_nan, clipvalue_survives_infinity_under_keras)
+static void check_clipvalue(const struct fm_backend *backend)
 {
     struct subject s;
-    open_subject(&s, INFINITY, "on_nan: keras, optimizer: {sgd: {learning_rate: 0.01, clipvalue: 0.5}}");
+    open_subject(&s, backend, INFINITY,
+                 "on_nan: keras, optimizer: {sgd: {learning_rate: 0.01, clipvalue: 0.5}}");
     struct fm_report report;
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report));
     const struct fm_op *head = inside_find_last(s.lane, FM_SECTION_FORWARD, FM_OP_DENSE);
@@ -187,10 +193,10 @@ Test(engine_nan, clipvalue_survives_infinity_under_keras)
     close_subject(&s);
 }
 
-Test(engine_nan, a_huge_rate_is_found_before_it_is_too_late)
+static void check_huge_rate(const struct fm_backend *backend)
 {
     struct subject s;
-    open_subject(&s, 0, "on_nan: stop, optimizer: {sgd: {learning_rate: 1e30}}");
+    open_subject(&s, backend, 0, "on_nan: stop, optimizer: {sgd: {learning_rate: 1e30}}");
     struct fm_report report;
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 40, &report));
     cr_assert(report.frozen && report.bad_steps == 1 && report.first_bad_step > 0);
@@ -202,4 +208,21 @@ Test(engine_nan, a_huge_rate_is_found_before_it_is_too_late)
         cr_assert(isfinite(w[i]), "parameters are never updated by a bad step");
     free(w);
     close_subject(&s);
+}
+
+Test(engine_nan, skip_leaves_the_update_out)
+{
+    for (int b = 0; b < 2; b++) check_skip(backends[b]);
+}
+Test(engine_nan, keras_carries_on)
+{
+    for (int b = 0; b < 2; b++) check_keras(backends[b]);
+}
+Test(engine_nan, clipvalue_survives_infinity_under_keras)
+{
+    for (int b = 0; b < 2; b++) check_clipvalue(backends[b]);
+}
+Test(engine_nan, a_huge_rate_is_found_before_it_is_too_late)
+{
+    for (int b = 0; b < 2; b++) check_huge_rate(backends[b]);
 }

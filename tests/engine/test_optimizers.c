@@ -112,9 +112,13 @@ Test(engine_optimizers, keras_in_double)
 {
     run_optimizers(&fm_backend_reference64);
 }
+Test(engine_optimizers, keras_on_the_cpu_engine)
+{
+    run_optimizers(&fm_backend_cpu);
+}
 
 /* With sgd at rate 1 from zero the weights become the clipped gradients, sign turned. */
-Test(engine_optimizers, clips_of_what_is_not_finite)
+static void check_clips(const struct fm_backend *backend)
 {
     json_t *golden = ts_golden("optimizers"), *c;
     cr_assert_not_null(golden);
@@ -127,17 +131,17 @@ Test(engine_optimizers, clips_of_what_is_not_finite)
         struct ts_bench bench;
         /* Two variables of the golden's sizes, 3 and 2: the first of a 1 x 3 kernel, then two of its three
          * biases. */
-        struct fm_lane *lane = open_lane(&bench, 1, 3, optimizer, &fm_backend_reference);
+        struct fm_lane *lane = open_lane(&bench, 1, 3, optimizer, backend);
         const float zero[6] = {0};
         cr_assert(bench.backend->parameters_write(lane, zero, &bench.error) == 0);
         json_t *padded = json_deep_copy(json_object_get(c, "gradients"));
         json_array_append_new(json_array_get(padded, 1), json_real(0));
         set_gradients(lane, padded);
         lane->executor->update(lane, 1);
-        float *w = fm_loops(lane)->tensor[bench.program->variables[0].tensor];
-        float *b = fm_loops(lane)->tensor[bench.program->variables[1].tensor];
-        const double got[5] = {-w[0], -w[1], -w[2], -b[0], -b[1]};
         size_t count;
+        double *w = inside_tensor(lane, bench.program->variables[0].tensor, &count);
+        double *b = inside_tensor(lane, bench.program->variables[1].tensor, &count);
+        const double got[5] = {-w[0], -w[1], -w[2], -b[0], -b[1]};
         double *want = ts_golden_numbers(json_object_get(c, "clipped"), &count);
         cr_assert_eq(count, 5);
         const struct ts_worst worst = ts_compare(TS_FLOAT, got, want, 5);
@@ -145,6 +149,8 @@ Test(engine_optimizers, clips_of_what_is_not_finite)
         cr_assert(worst.ok, "%s: %s", name, worst.text);
         free(name);
         free(want);
+        free(w);
+        free(b);
         json_decref(padded);
         json_decref(optimizer);
         bench.backend->lane_close(lane);
@@ -153,4 +159,10 @@ Test(engine_optimizers, clips_of_what_is_not_finite)
     }
     cr_assert(ran >= 20);
     json_decref(golden);
+}
+
+Test(engine_optimizers, clips_of_what_is_not_finite)
+{
+    check_clips(&fm_backend_reference);
+    check_clips(&fm_backend_cpu);
 }

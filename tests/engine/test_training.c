@@ -231,9 +231,9 @@ static void run_case(const json_t *c, const struct fm_backend *backend)
     cr_assert_not_null(lane, "%s", bench.error.text);
     write_weights(&bench, lane, c);
     if (json_object_get(c, "epochs"))
-        run_fit(&bench, lane, c, backend == &fm_backend_reference);
+        run_fit(&bench, lane, c, inside_is_single(backend));
     else
-        run_steps(&bench, lane, c, backend == &fm_backend_reference);
+        run_steps(&bench, lane, c, inside_is_single(backend));
     backend->lane_close(lane);
     ts_bench_close(&bench);
     free_material(&m);
@@ -262,4 +262,8 @@ Test(engine_training, keras_in_float)
 Test(engine_training, keras_in_double)
 {
     run_training(&fm_backend_reference64);
+}
+Test(engine_training, keras_on_the_cpu_engine)
+{
+    run_training(&fm_backend_cpu);
 }

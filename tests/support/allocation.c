@@ -1,17 +1,21 @@
 #include "support/allocation.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 
+static atomic_long locked;
 static atomic_long seen;
 static atomic_long first_failure;
 static atomic_bool lasting;
@@ -54,4 +58,15 @@ void *__wrap_realloc(void *p, size_t size)
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
     return ts_allocation_fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+long ts_locks(void)
+{
+    return atomic_load(&locked);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    atomic_fetch_add(&locked, 1);
+    return __real_pthread_mutex_lock(mutex);
 }

@@ -60,13 +60,22 @@ static bool make_data(struct ts_bench *b, const struct ts_examples *e)
     return (d->letters || (d->values && d->offset)) && (!e->weights || d->weights);
 }
 
+static int64_t length_of(const struct ts_examples *e)
+{
+    return e->length ? e->length : e->rows;
+}
+
 static bool make_view(struct ts_bench *b, const struct ts_examples *e)
 {
     b->examples = (struct fm_examples){
-        .count = e->n, .edge = FM_EDGE_DROP, .align = FM_ALIGN_START, .longest = e->rows};
+        .count = e->n, .edge = FM_EDGE_DROP, .align = FM_ALIGN_START, .longest = length_of(e)};
+    if (e->length) b->examples.edge = FM_EDGE_ZERO;
     if (!make_set(&b->examples.anchors, 0, e->n, e->rows, &b->error)) return false;
-    b->view =
-        (struct fm_view){.data = &b->data, .examples = &b->examples, .length = e->rows, .width = e->width};
+    b->view = (struct fm_view){.data = &b->data,
+                               .examples = &b->examples,
+                               .length = length_of(e),
+                               .lead = (length_of(e) - e->rows) / 2,
+                               .width = e->width};
     if (e->nclasses == 0) {
         b->view.values = copy(e->values, (size_t)(e->n * e->width), sizeof(float));
         return b->view.values != NULL;
@@ -109,7 +118,7 @@ static bool compile(struct ts_bench *b, const struct ts_examples *e, const char 
     const struct fm_node *model = fm_node_get(b->document.root, "model");
     const struct fm_node *train = fm_node_get(b->document.root, "train");
     if (!model || !train || fm_train_read(&b->config, train, false, NULL, &b->error)) return false;
-    const struct fm_net_input input = {.rows = e->rows,
+    const struct fm_net_input input = {.rows = length_of(e),
                                        .channels = e->letters ? e->alphabet : e->channels,
                                        .letters = e->letters != NULL,
                                        .nclasses = e->nclasses,
@@ -121,8 +130,16 @@ static bool compile(struct ts_bench *b, const struct ts_examples *e, const char 
 bool ts_bench_open(struct ts_bench *b, const struct ts_examples *e, const char *yaml,
                    const struct fm_backend *backend, int64_t lanes)
 {
+    const struct fm_device_options options = {.lanes = lanes};
+    return ts_bench_open_with(b, e, yaml, backend, &options);
+}
+
+bool ts_bench_open_with(struct ts_bench *b, const struct ts_examples *e, const char *yaml,
+                        const struct fm_backend *backend, const struct fm_device_options *options)
+{
     memset(b, 0, sizeof *b);
     b->backend = backend;
+    b->options = *options;
     if (!make_data(b, e) || !make_view(b, e) || !make_folds(b, e)) {
         fm_fail_memory(&b->error);
         return false;
@@ -134,8 +151,7 @@ bool ts_bench_open(struct ts_bench *b, const struct ts_examples *e, const char *
                                        .nviews = 1,
                                        .splits = &b->split,
                                        .nsplits = 1};
-    const struct fm_device_options options = {.lanes = lanes};
-    return backend->open(&b->device, &options, &b->error) == 0 &&
+    return backend->open(&b->device, &b->options, &b->error) == 0 &&
            backend->load(b->device, &b->resident, &b->dataset, &b->error) == 0;
 }
 

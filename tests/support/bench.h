@@ -19,6 +19,7 @@ struct ts_examples {
     const float *weights;        /* [n] or NULL */
     int64_t train;               /* the first so many train, the others validate; all of them: validate too */
     const float *shift, *factor; /* [channels] or NULL: 0 and 1 */
+    int64_t length;              /* of the windows: more than rows = zero rows before and after; 0 = rows */
 };
 
 struct ts_bench {
@@ -34,13 +35,17 @@ struct ts_bench {
     struct fm_split split;
     struct fm_fold folds[2]; /* the same sets under repeat 0, fold 0 and 1: other keys */
     struct fm_resident resident;
-    struct fm_error error; /* of the last call that failed */
+    struct fm_device_options options; /* of the device */
+    struct fm_error error;            /* of the last call that failed */
 };
 
 /* `yaml` is a map of `model` and `train`. False with `error` filled when something failed; close it anyway.
  */
 bool ts_bench_open(struct ts_bench *bench, const struct ts_examples *examples, const char *yaml,
                    const struct fm_backend *backend, int64_t lanes);
+/* The same with guards or forced slices: the device gets these options. */
+bool ts_bench_open_with(struct ts_bench *bench, const struct ts_examples *examples, const char *yaml,
+                        const struct fm_backend *backend, const struct fm_device_options *options);
 void ts_bench_close(struct ts_bench *bench);
 
 /* A lane with the hyper-parameters of `train`; class_weights may be NULL. NULL when it does not open. */

@@ -20,6 +20,10 @@
       "20 steps in float from the same start: differences of rounding grow every step")                      \
     X(FLOAT_NOISE, 1e-2, 1e-4,                                                                               \
       "a bias before batch normalisation: its gradient is zero but for rounding, which Adam makes large")    \
+    X(ENGINE_GRADIENT, 1e-4, 1e-5,                                                                           \
+      "gradients in float over their norm: sums in another order, what cancels is as large as the norm")     \
+    X(ENGINE_STEPS, 1e-3, 1e-4,                                                                              \
+      "two engines in float after some steps of rates near 0.01, epsilon not below 0.01")                    \
     X(DIFFERENCE, 1e-5, 1e-8, "central differences in double, h = 1e-5: error h^2 plus rounding 1e-16 / h")  \
     X(METRIC, 1e-6, 1e-7, "metrics of float scores, summed in double")
 
