@@ -74,7 +74,7 @@ class Rival:
             self.x, self.y = tf.convert_to_tensor(self.x), tf.convert_to_tensor(self.y)
 
     def ways(self, batch):
-        pieces = (50, 400) if batch <= 64 else (8, 50)
+        pieces = (50, 400) if batch <= 64 else (8, 50) if batch <= 512 else (4,)
         if BACKEND == "jax":
             return [f"steps_per_execution={n}" for n in pieces]
         return [f"jit_compile={jit}, steps_per_execution={n}" for jit in (True, False) for n in pieces]

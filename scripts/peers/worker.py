@@ -15,8 +15,12 @@ import os
 import sys
 import time
 
-LEAST_STEPS = 50  # before the loss is looked at
 RIVALS = {"jax": "rival_jax", "keras_tensorflow": "rival_keras", "keras_jax": "rival_keras", "torch": "rival_torch"}
+
+
+def least_steps(batch):
+    """Before the loss is looked at."""
+    return 50 if batch <= 128 else 12
 
 
 def one_line(error):
@@ -71,7 +75,7 @@ class Worker:
         before = run.loss()
         if not abs(before - self.reference) < 1e-3:
             raise ValueError(f"its first loss is {before:.5f}, the reference's {self.reference:.5f}")
-        best = min(per_step(time_chunks(run, seconds, LEAST_STEPS)))
+        best = min(per_step(time_chunks(run, seconds, least_steps(batch))))
         after = run.loss()
         if not (math.isfinite(after) and after < 0.99 * before):
             raise ValueError(f"its loss did not fall: {before:.5f}, then {after:.5f}")
