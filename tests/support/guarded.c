@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 260, PATTERN = 0xff };
+enum { GUARD = 264, PATTERN = 0xff };
 
 void *guarded_new(size_t bytes)
 {

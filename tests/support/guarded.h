@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Not aligned to more than 4 bytes, on purpose. Asserts that there is memory. */
+/* Not aligned to more than 8 bytes, on purpose. Asserts that there is memory. */
 void *guarded_new(size_t bytes);
 bool guarded_intact(const void *data);
 /* Also whether element i of each of `count` rows at `stride` is untouched for n <= i < stride. */
