@@ -187,6 +187,280 @@ static void measure_products(const struct bench *bench)
     measure_matrix(bench, 320, 64);
 }
 
+/* ---- update and norms ---- */
+
+#define CALL(name, type)                                                                                     \
+    static void call_##name(const struct fm_kernels *kernels, const void *context)                           \
+    {                                                                                                        \
+        kernels->name((const struct type *)context);                                                         \
+    }
+CALL(sgd, fm_update)
+CALL(adam, fm_update)
+CALL(rmsprop, fm_update)
+CALL(norm_sums, fm_norm_pass)
+CALL(norm_squares, fm_norm_pass)
+CALL(norm_apply, fm_norm_pass)
+CALL(norm_grad_sums, fm_norm_pass)
+CALL(norm_grad, fm_norm_pass)
+CALL(layer_norm, fm_layer_norm_pass)
+CALL(layer_norm_grad, fm_layer_norm_pass)
+
+static void call_square_sum(const struct fm_kernels *kernels, const void *context)
+{
+    const struct fm_update *u = context;
+    volatile float keep = kernels->square_sum(u->n, u->g);
+    (void)keep;
+}
+static void call_magnitudes(const struct fm_kernels *kernels, const void *context)
+{
+    const struct fm_update *u = context;
+    double absolute = 0, square = 0;
+    kernels->magnitudes(u->n, u->g, &absolute, &square);
+}
+
+/* The 11,822 parameters of the sensor network. */
+static void measure_updates(const struct bench *bench)
+{
+    enum { N = 11822, ROOM = 12288 };
+    struct fm_update u = {.n = N,
+                          .scale = 1,
+                          .limit = __builtin_inff(),
+                          .w = bench->c,
+                          .g = bench->a,
+                          .slot = {bench->c + ROOM, bench->c + 2 * ROOM, bench->c + 3 * ROOM},
+                          .rate = 1e-3f,
+                          .a = 0.1f,
+                          .b = 1e-3f,
+                          .epsilon = 1e-7f,
+                          .momentum = 0.9f};
+    const double bytes = 4.0 * N;
+    measure(bench, "square sum (GB/s)", bytes, call_square_sum, &u);
+    measure(bench, "magnitudes (GB/s)", bytes, call_magnitudes, &u);
+    measure(bench, "sgd (GB/s)", 3 * bytes, call_sgd, &u);
+    measure(bench, "adam (GB/s)", 7 * bytes, call_adam, &u);
+    u.limit = 1;
+    measure(bench, "adam, clipped (GB/s)", 7 * bytes, call_adam, &u);
+    u.limit = __builtin_inff();
+    u.a = 0.9f;
+    u.b = 0.1f;
+    memset(bench->c, 0, 4 * ROOM * sizeof(float));
+    measure(bench, "rmsprop (GB/s)", 5 * bytes, call_rmsprop, &u);
+    u.use_momentum = u.nesterov = true;
+    measure(bench, "sgd, nesterov (GB/s)", 5 * bytes, call_sgd, &u);
+    memset(bench->c, 0, 4 * ROOM * sizeof(float));
+}
+
+static void measure_norm(const struct bench *bench, int64_t count, int64_t rows, int64_t channels)
+{
+    double a[256] = {0}, b[256] = {0};
+    const struct fm_norm_pass p = {.count = count,
+                                   .rows = rows,
+                                   .channels = channels,
+                                   .x = bench->a,
+                                   .dy = bench->b,
+                                   .y = bench->c,
+                                   .dx = bench->c,
+                                   .mean = bench->a,
+                                   .scale = bench->b,
+                                   .beta = bench->b,
+                                   .inverse = bench->a,
+                                   .ma = bench->a,
+                                   .mb = bench->b,
+                                   .a = a,
+                                   .b = b,
+                                   .xstride = rows * channels,
+                                   .ystride = rows * channels};
+    static const struct {
+        const char *name;
+        call_fn *call;
+        int arrays;
+    } kinds[] = {{"sums", call_norm_sums, 1},
+                 {"squares", call_norm_squares, 1},
+                 {"apply", call_norm_apply, 2},
+                 {"grad sums", call_norm_grad_sums, 2},
+                 {"grad", call_norm_grad, 3}};
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
+        char name[80];
+        snprintf(name, sizeof name, "norm %s %lldx%lldx%lld (GB/s)", kinds[i].name, (long long)count,
+                 (long long)rows, (long long)channels);
+        measure(bench, name, 4.0 * kinds[i].arrays * (double)(count * rows * channels), kinds[i].call, &p);
+    }
+}
+
+static void measure_layer_norm(const struct bench *bench, int64_t rows, int64_t channels)
+{
+    float *stats = bench->c + FLOATS / 2;
+    for (int64_t i = 0; i < rows; i++) stats[i] = 1;
+    const struct fm_layer_norm_pass p = {.count = 1,
+                                         .rows = rows,
+                                         .channels = channels,
+                                         .epsilon = 1e-3f,
+                                         .x = bench->a,
+                                         .dy = bench->b,
+                                         .gamma = bench->b,
+                                         .beta = bench->b,
+                                         .y = bench->c,
+                                         .dx = bench->c,
+                                         .mean = stats,
+                                         .inverse = stats + rows,
+                                         .dgamma = stats + 2 * rows,
+                                         .dbeta = stats + 2 * rows + channels};
+    char name[80];
+    const double bytes = 4.0 * (double)(rows * channels);
+    snprintf(name, sizeof name, "layer norm %lldx%lld (GB/s)", (long long)rows, (long long)channels);
+    measure(bench, name, 2 * bytes, call_layer_norm, &p);
+    snprintf(name, sizeof name, "layer norm grad %lldx%lld (GB/s)", (long long)rows, (long long)channels);
+    measure(bench, name, 3 * bytes, call_layer_norm_grad, &p);
+}
+
+static void measure_updates_and_norms(const struct bench *bench)
+{
+    static const int64_t channels[] = {1, 3, 8, 16, 24, 64};
+    measure_updates(bench);
+    for (int i = 0; i < (int)(sizeof channels / sizeof *channels); i++)
+        measure_norm(bench, 64, 96, channels[i]);
+    measure_layer_norm(bench, 1088, 64);
+    measure_layer_norm(bench, 1088, 20);
+    measure_layer_norm(bench, 1088, 4);
+    measure_layer_norm(bench, 64, 1000);
+}
+
+/* ---- elements: ns and elements a nanosecond ---- */
+
+static void call_activation(const struct fm_kernels *kernels, const void *context)
+{
+    kernels->activation(context);
+}
+static void call_activation_grad(const struct fm_kernels *kernels, const void *context)
+{
+    kernels->activation_grad(context);
+}
+static void call_head(const struct fm_kernels *kernels, const void *context)
+{
+    kernels->head(context);
+}
+static void call_pool(const struct fm_kernels *kernels, const void *context)
+{
+    kernels->pool(context);
+}
+static void call_pool_grad(const struct fm_kernels *kernels, const void *context)
+{
+    kernels->pool_grad(context);
+}
+static void call_dropout(const struct fm_kernels *kernels, const void *context)
+{
+    kernels->dropout(context);
+}
+
+static void measure_activations(const struct bench *bench)
+{
+    static const char *const names[] = {"linear",  "relu",         "leaky_relu", "swish", "gelu",
+                                        "elu",     "selu",         "softplus",   "tanh",  "sigmoid",
+                                        "softmax", "hard_sigmoid", "mish"};
+    const int64_t small = 8192, layer = 64 * 1088;
+    char name[80];
+    struct fm_activation_pass p = {
+        .each = {1, small}, .slope = 0.1f, .channels = 64, .x = bench->a, .y = bench->c};
+    for (int kind = FM_ACT_RELU; kind <= FM_ACT_MISH; kind++) {
+        p.kind = (enum fm_activation)kind;
+        snprintf(name, sizeof name, "%s of %lld (elements)", names[kind], (long long)small);
+        measure(bench, name, (double)small, call_activation, &p);
+    }
+    p.kind = FM_ACT_SWISH;
+    p.stored = bench->c + FLOATS / 2;
+    p.each.n = layer;
+    measure(bench, "swish of 64x1088, derivative (elements)", (double)layer, call_activation, &p);
+    const struct fm_activation_grad_pass grad = {.each = {1, layer},
+                                                 .kind = FM_ACT_SWISH,
+                                                 .derivative = FM_FROM_STORED,
+                                                 .dy = bench->a,
+                                                 .from = bench->b,
+                                                 .dx = bench->c};
+    measure(bench, "swish of 64x1088, gradient (elements)", (double)layer, call_activation_grad, &grad);
+}
+
+static void measure_head(const struct bench *bench, int64_t batch, int64_t outputs)
+{
+    static double loss[128];
+    static uint32_t labels[128];
+    const struct fm_head h = {.count = batch,
+                              .outputs = outputs,
+                              .score_width = 1,
+                              .kind = FM_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                              .z = bench->a,
+                              .labels = labels,
+                              .share = bench->b,
+                              .loss = loss,
+                              .dz = bench->c,
+                              .zstride = outputs,
+                              .dzstride = outputs};
+    char name[80];
+    snprintf(name, sizeof name, "head %lld, batch %lld (examples)", (long long)outputs, (long long)batch);
+    measure(bench, name, (double)batch, call_head, &h);
+}
+
+static void measure_pool(const struct bench *bench, int64_t channels, int64_t size, int64_t stride)
+{
+    static uint8_t where[8192];
+    char name[80];
+    struct fm_pool_pass p = {.count = 1,
+                             .in_rows = 8192 / channels,
+                             .channels = channels,
+                             .size = size,
+                             .stride = stride,
+                             .x = bench->a,
+                             .dy = bench->b,
+                             .y = bench->c,
+                             .dx = bench->c + FLOATS / 2,
+                             .where8 = where};
+    p.out_rows = (p.in_rows - size) / stride + 1;
+    const int end = snprintf(name, sizeof name, "max %lld / %lld of %lldx%lld", (long long)size,
+                             (long long)stride, (long long)p.in_rows, (long long)channels);
+    snprintf(name + end, sizeof name - (size_t)end, " (elements)");
+    measure(bench, name, 8192, call_pool, &p);
+    snprintf(name + end, sizeof name - (size_t)end, ", gradient (elements)");
+    measure(bench, name, 8192, call_pool_grad, &p);
+}
+
+struct permuted {
+    struct fm_permutation permutation;
+    int64_t count;
+    uint64_t *places;
+};
+static void call_permute(const struct fm_kernels *kernels, const void *context)
+{
+    const struct permuted *p = context;
+    kernels->permute(&p->permutation, 0, p->count, p->places);
+}
+
+static void measure_permutation(const struct bench *bench, uint64_t n, int64_t count)
+{
+    static uint64_t places[75000];
+    struct permuted p = {.count = count, .places = places};
+    char name[80];
+    fm_permutation_init(&p.permutation, n, 77, 1);
+    snprintf(name, sizeof name, "%lld places of %llu (places)", (long long)count, (unsigned long long)n);
+    measure(bench, name, (double)count, call_permute, &p);
+}
+
+static void measure_elements(const struct bench *bench)
+{
+    const uint64_t key = 1234567;
+    measure_activations(bench);
+    for (int64_t batch = 1; batch <= 128; batch *= batch == 1 ? 8 : 4) measure_head(bench, batch, 2);
+    measure_head(bench, 64, 3);
+    measure_head(bench, 64, 20);
+    measure_pool(bench, 64, 4, 4);
+    measure_pool(bench, 64, 3, 1);
+    measure_pool(bench, 1, 4, 4);
+    struct fm_dropout_pass p = {
+        .each = {1, 8192}, .channels = 64, .rate = 0.3, .keys = &key, .x = bench->a, .y = bench->c};
+    measure(bench, "dropout of 8192 (elements)", 8192, call_dropout, &p);
+    measure_permutation(bench, 75000, 64);
+    measure_permutation(bench, 75000, 75000);
+    measure_permutation(bench, 100000000, 4096);
+}
+
 int main(int argc, char **argv)
 {
     struct bench bench = {.word = argc > 1 ? argv[1] : NULL,
@@ -213,6 +487,8 @@ int main(int argc, char **argv)
         measure(&one, name, flops, call_peak, &rounds);
     }
     measure_products(&bench);
+    measure_updates_and_norms(&bench);
+    measure_elements(&bench);
     free(bench.a);
     free(bench.b);
     free(bench.c);

@@ -258,8 +258,10 @@ struct fm_kernels {
     void (*head)(const struct fm_head *);
     /* out = (x - shift) * factor, n elements; shift and factor [n] (a window's worth), either may be NULL. */
     void (*scale)(int64_t n, const float *x, const float *shift, const float *factor, float *out);
-    void (*permute)(const struct fm_permutation *p, uint64_t first, int64_t count,
-                    uint64_t *places); /* places[i] = fm_permutation_at(p, first + i) */
+    /* places[i] = fm_permutation_at(p, first + i). Long stretches, please: from 2^half_bits places on (sets
+     * of up to 2^24) a table made for the call makes a place several times cheaper than in a call of a batch.
+     */
+    void (*permute)(const struct fm_permutation *p, uint64_t first, int64_t count, uint64_t *places);
     /* norms.inc */
     void (*norm_sums)(const struct fm_norm_pass *);
     void (*norm_squares)(const struct fm_norm_pass *);
