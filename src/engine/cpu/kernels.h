@@ -258,9 +258,8 @@ struct fm_kernels {
     void (*head)(const struct fm_head *);
     /* out = (x - shift) * factor, n elements; shift and factor [n] (a window's worth), either may be NULL. */
     void (*scale)(int64_t n, const float *x, const float *shift, const float *factor, float *out);
-    /* places[i] = fm_permutation_at(p, first + i). Long stretches, please: from 2^half_bits places on (sets
-     * of up to 2^24) a table made for the call makes a place several times cheaper than in a call of a batch.
-     */
+    /* places[i] = fm_permutation_at(p, first + i). Ask for thousands at once: from n >> half_bits places on
+     * (sets of up to 2^24) a table of 7 us is made for the call, and then a place costs a quarter. */
     void (*permute)(const struct fm_permutation *p, uint64_t first, int64_t count, uint64_t *places);
     /* norms.inc */
     void (*norm_sums)(const struct fm_norm_pass *);
