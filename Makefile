@@ -175,8 +175,8 @@ demo:
 bench: all
 	@build/foldmill bench
 
-bench-kernels: $(B)/tests/bench/kernels
-	@$< $(T)
+bench-kernels: $(B)/tests/bench/kernels $(B)/tests/bench/convolve
+	@for program in $^; do $$program $(T); done
 
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(LIBRARY)
 	@mkdir -p $(@D)
