@@ -49,7 +49,7 @@ if [ ! -x "$tool" ] || [ tests/slow/tool.c -nt "$tool" ]; then
     mkdir -p build/slow
     # shellcheck disable=SC2046
     if ! ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -o "$tool" tests/slow/tool.c \
-        $(pkg-config --cflags --libs jansson); then
+        $(pkg-config --cflags --libs jansson sqlite3); then
         bad "tests/slow/tool.c builds"
         summary
     fi

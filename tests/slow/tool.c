@@ -4,8 +4,11 @@
  *                                times aside; else tells where they differ
  *   tool get FILE KEY...         the value at object keys and array places, as JSON
  *   tool measure FILE COMMAND... runs the command and writes "<wall s> <processor s> <peak kB>" into FILE;
- * exits with its code tool nap SECONDS             sleeps */
+ *                                exits with its code
+ *   tool nap SECONDS             sleeps
+ *   tool started JOURNAL         when its first run started, in seconds since 1970 */
 #include <jansson.h>
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,12 +129,26 @@ static int nap(double seconds)
     return nanosleep(&t, NULL) ? 1 : 0;
 }
 
+static int started(const char *journal)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    bool found = sqlite3_open_v2(journal, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+                 sqlite3_prepare_v2(db, "SELECT min(started) FROM run", -1, &row, NULL) == SQLITE_OK &&
+                 sqlite3_step(row) == SQLITE_ROW && sqlite3_column_type(row, 0) == SQLITE_FLOAT;
+    if (found) printf("%.6f\n", sqlite3_column_double(row, 0));
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+    return !found;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && !strcmp(argv[1], "same")) return compare(argv[2], argv[3]);
     if (argc >= 3 && !strcmp(argv[1], "get")) return get(argv[2], argv + 3);
     if (argc >= 4 && !strcmp(argv[1], "measure")) return measure(argv[2], argv + 3);
     if (argc == 3 && !strcmp(argv[1], "nap")) return nap(strtod(argv[2], NULL));
+    if (argc == 3 && !strcmp(argv[1], "started")) return started(argv[2]);
     fprintf(stderr, "see the head of tests/slow/tool.c\n");
     return 2;
 }
