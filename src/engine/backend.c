@@ -2,12 +2,17 @@
 
 #include <string.h>
 
+#include "engine/cpu/cpu.h"
 #include "engine/reference/reference.h"
 
 int fm_backend_find(const struct fm_backend **backend, const char *name, struct fm_error *err)
 {
     *backend = NULL;
-    if (!strcmp(name, "cpu") || !strcmp(name, "auto") || !strcmp(name, "reference")) {
+    if (!strcmp(name, "cpu") || !strcmp(name, "auto")) {
+        *backend = &fm_backend_cpu;
+        return 0;
+    }
+    if (!strcmp(name, "reference")) {
         *backend = &fm_backend_reference;
         return 0;
     }
