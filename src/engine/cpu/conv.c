@@ -40,40 +40,56 @@ static const float *first_tap(const struct fm_op *op, const struct fm_cpu_lane *
     return fm_cpu_at(lane, op->in[0], first) - op->conv.pad_before * op->in_channels;
 }
 
-static void convolve(const struct fm_op *op, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+/* The product of group g over `count` examples. */
+static struct fm_product product_of(const struct fm_op *op, const struct fm_cpu_lane *lane, int64_t g,
+                                    int64_t first, int64_t count)
 {
     const int64_t channels = op->in_channels, filters = op->out_channels, groups = op->conv.groups;
     const int64_t depth = channels / groups, width = filters / groups, taps = op->conv.taps;
     const float *bias = fm_cpu_whole(lane, op->in[2]);
     const bool whole = contiguous(op);
-    struct fm_product p = {.groups = count,
-                           .m = op->out_rows,
-                           .n = width,
-                           .k1 = whole ? 1 : taps,
-                           .k2 = whole ? taps * channels : depth,
-                           .acc = op->accumulate,
-                           .ag = fm_cpu_stride(lane, op->in[0]),
-                           .am = op->conv.stride * channels,
-                           .ak1 = op->conv.dilation * channels,
-                           .ak2 = 1,
-                           .bk1 = depth * filters,
-                           .bk2 = filters,
-                           .cg = fm_cpu_stride(lane, op->out[0]),
-                           .cm = filters};
-    for (int64_t g = 0; g < groups; g++) {
-        p.a = first_tap(op, lane, first) + g * depth;
-        p.b = fm_cpu_whole(lane, op->in[1]) + g * width;
-        p.bias = bias ? bias + g * width : NULL;
-        p.c = fm_cpu_at(lane, op->out[0], first) + g * width;
-        lane->k->product(&p);
-    }
+    return (struct fm_product){.groups = count,
+                               .m = op->out_rows,
+                               .n = width,
+                               .k1 = whole ? 1 : taps,
+                               .k2 = whole ? taps * channels : depth,
+                               .acc = op->accumulate,
+                               .a = first_tap(op, lane, first) + g * depth,
+                               .b = fm_cpu_whole(lane, op->in[1]) + g * width,
+                               .bias = bias ? bias + g * width : NULL,
+                               .c = fm_cpu_at(lane, op->out[0], first) + g * width,
+                               .ag = fm_cpu_stride(lane, op->in[0]),
+                               .am = op->conv.stride * channels,
+                               .ak1 = op->conv.dilation * channels,
+                               .ak2 = 1,
+                               .bk1 = depth * filters,
+                               .bk2 = filters,
+                               .cg = fm_cpu_stride(lane, op->out[0]),
+                               .cm = filters};
 }
 
 void fm_cpu_conv(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
 {
+    const struct fm_op *op = task->op;
+    const bool banded = contiguous(op);
+    const struct fm_cpu_band band = {.taps = op->conv.taps,
+                                     .width = op->in_channels,
+                                     .from = -op->conv.pad_before,
+                                     .step = op->conv.stride,
+                                     .in_rows = op->in_rows};
+    const struct fm_product all = product_of(op, lane, 0, first, count);
+    if (banded) fm_cpu_band_outer(&band, &all, lane->k);
     for (int64_t i = 0, n; i < count; i += n) {
         n = count - i < task->micro ? count - i : task->micro;
-        convolve(task->op, lane, first + i, n);
+        struct fm_product p = all;
+        if (banded) {
+            fm_cpu_band_inner(&band, &p, count, i, n);
+            lane->k->product(&p);
+        }
+        for (int64_t g = 0; !banded && g < op->conv.groups; g++) {
+            p = product_of(op, lane, g, first + i, n);
+            lane->k->product(&p);
+        }
         if (task->act) fm_cpu_activate(task->act, lane, first + i, n);
     }
 }

@@ -18,13 +18,33 @@ static void bias_grad(const struct fm_op *op, struct fm_cpu_lane *lane, int64_t 
                              fm_cpu_stride(lane, op->in[1]), dbias);
 }
 
+/* Output rows that tap j has an input row for. */
+static void rows_of_tap(const struct fm_op *op, int64_t j, int64_t *first, int64_t *count)
+{
+    const int64_t stride = op->conv.stride, shift = j * op->conv.dilation - op->conv.pad_before;
+    const int64_t last = op->in_rows - 1 - shift;
+    int64_t end = last < 0 ? 0 : last / stride + 1;
+    if (end > op->out_rows) end = op->out_rows;
+    *first = shift >= 0 ? 0 : (stride - 1 - shift) / stride;
+    *count = end > *first ? end - *first : 0;
+}
+
+/* All taps of a row lie side by side: one product; where the channels alone make a good one, tap by tap, so
+ * that zero rows are left out. */
+static bool taps_joined(const struct fm_op *op)
+{
+    if (op->conv.dilation > 1 || op->conv.groups > 1) return false;
+    const bool padded = op->conv.pad_before > 0 || op->conv.pad_after > 0;
+    return !padded || op->in_channels < 16;
+}
+
 void fm_cpu_conv_weight_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
                              int64_t count)
 {
     const struct fm_op *op = task->op;
     const int64_t channels = op->in_channels, filters = op->out_channels, groups = op->conv.groups;
-    const int64_t depth = channels / groups, width = filters / groups;
-    const bool joined = op->conv.dilation == 1 && groups == 1; /* all taps of a row lie side by side */
+    const int64_t depth = channels / groups, width = filters / groups, step = op->conv.stride * channels;
+    const bool joined = taps_joined(op);
     const float *x = fm_cpu_at(lane, op->in[0], first) - op->conv.pad_before * channels;
     struct fm_product p = {.groups = 1,
                            .m = joined ? op->conv.taps * channels : depth,
@@ -34,17 +54,20 @@ void fm_cpu_conv_weight_grad(const struct fm_cpu_task *task, struct fm_cpu_lane 
                            .acc = adds(op, lane),
                            .am = 1,
                            .ak1 = fm_cpu_stride(lane, op->in[0]),
-                           .ak2 = op->conv.stride * channels,
+                           .ak2 = step,
                            .bk1 = fm_cpu_stride(lane, op->in[1]),
                            .bk2 = filters,
                            .cm = filters};
-    for (int64_t j = 0; j < (joined ? 1 : op->conv.taps); j++)
+    for (int64_t j = 0; j < (joined ? 1 : op->conv.taps); j++) {
+        int64_t row = 0;
+        if (!joined) rows_of_tap(op, j, &row, &p.k2);
         for (int64_t g = 0; g < groups; g++) {
-            p.a = x + j * op->conv.dilation * channels + g * depth;
-            p.b = fm_cpu_at(lane, op->in[1], first) + g * width;
+            p.a = x + j * op->conv.dilation * channels + g * depth + row * step;
+            p.b = fm_cpu_at(lane, op->in[1], first) + g * width + row * filters;
             p.c = fm_cpu_whole(lane, op->out[0]) + j * depth * filters + g * width;
             lane->k->product(&p);
         }
+    }
     bias_grad(op, lane, first, count);
 }
 
@@ -141,34 +164,57 @@ void fm_cpu_conv_turn(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, 
     }
 }
 
-static void input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+/* The product of one class and group over `count` examples. */
+static struct fm_product class_product(const struct fm_op *op, const struct fm_cpu_lane *lane,
+                                       const struct class *c, int64_t g, int64_t first, int64_t count)
+{
+    const int64_t channels = op->in_channels, filters = op->out_channels, groups = op->conv.groups;
+    const int64_t depth = channels / groups, width = filters / groups;
+    const bool joined = groups == 1 && op->conv.dilation == 1;
+    return (struct fm_product){.groups = count,
+                               .m = c->rows,
+                               .n = depth,
+                               .k1 = joined ? 1 : c->taps,
+                               .k2 = joined ? c->taps * filters : width,
+                               .acc = op->accumulate,
+                               .a = fm_cpu_at(lane, op->in[0], first) + c->from * filters + g * width,
+                               .c = fm_cpu_at(lane, op->out[0], first) + c->row * channels + g * depth,
+                               .ag = fm_cpu_stride(lane, op->in[0]),
+                               .am = filters,
+                               .ak1 = op->conv.dilation * filters,
+                               .ak2 = 1,
+                               .bk1 = width * depth,
+                               .bk2 = depth,
+                               .cg = fm_cpu_stride(lane, op->out[0]),
+                               .cm = op->conv.stride * channels};
+}
+
+enum part { OUTER, INNER };
+
+/* Of `total` examples: the rows that lack taps, for all of them, or the others of first .. first + count - 1.
+ */
+static void input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, enum part part,
+                       int64_t start, int64_t total, int64_t first, int64_t count)
 {
     const struct fm_op *op = task->op;
-    const int64_t channels = op->in_channels, filters = op->out_channels, groups = op->conv.groups;
-    const int64_t depth = channels / groups, width = filters / groups, stride = op->conv.stride;
+    const int64_t groups = op->conv.groups;
+    const int64_t depth = op->in_channels / groups, width = op->out_channels / groups;
     const bool joined = groups == 1 && op->conv.dilation == 1;
     const float *turned = (const float *)(lane->arena + task->scratch);
-    struct fm_product p = {.groups = count,
-                           .n = depth,
-                           .acc = op->accumulate,
-                           .ag = fm_cpu_stride(lane, op->in[0]),
-                           .am = filters,
-                           .ak1 = op->conv.dilation * filters,
-                           .ak2 = 1,
-                           .bk1 = width * depth,
-                           .bk2 = depth,
-                           .cg = fm_cpu_stride(lane, op->out[0]),
-                           .cm = stride * channels};
-    for (int64_t residue = 0; residue < stride; residue++) {
+    for (int64_t residue = 0; residue < op->conv.stride; residue++) {
         const struct class c = class_of(op, residue);
-        p.m = c.rows;
-        p.k1 = joined ? 1 : c.taps;
-        p.k2 = joined ? c.taps * filters : width;
+        const struct fm_cpu_band band = {
+            .taps = c.taps, .width = op->out_channels, .from = c.from, .step = 1, .in_rows = op->out_rows};
         for (int64_t g = 0; g < groups; g++, turned += c.taps * width * depth) {
-            if (c.rows == 0) continue;
-            p.a = fm_cpu_at(lane, op->in[0], first) + c.from * filters + g * width;
+            if (c.rows == 0 || (!joined && part == OUTER)) continue;
+            struct fm_product p =
+                class_product(op, lane, &c, g, joined ? start : start + first, joined ? total : count);
             p.b = turned;
-            p.c = fm_cpu_at(lane, op->out[0], first) + c.row * channels + g * depth;
+            if (part == OUTER) {
+                fm_cpu_band_outer(&band, &p, lane->k);
+                continue;
+            }
+            if (joined) fm_cpu_band_inner(&band, &p, total, first, count);
             lane->k->product(&p);
         }
     }
@@ -177,9 +223,10 @@ static void input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane,
 void fm_cpu_conv_input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
                             int64_t count)
 {
+    input_grad(task, lane, OUTER, first, count, 0, count);
     for (int64_t i = 0, n; i < count; i += n) {
         n = count - i < task->micro ? count - i : task->micro;
-        input_grad(task, lane, first + i, n);
+        input_grad(task, lane, INNER, first, count, i, n);
         if (task->act) fm_cpu_activate_grad(task->act, lane, first + i, n);
     }
 }

@@ -144,6 +144,24 @@ bool fm_cpu_conv_pool_fits(const struct fm_op *conv, const struct fm_op *act, co
 bool fm_cpu_conv_pool_grad_fits(const struct fm_op *conv, const struct fm_op *pool);
 /* Zero rows that the input gradient reads around dy. */
 void fm_cpu_conv_grad_halo(const struct fm_op *conv, int64_t *before, int64_t *after);
+/* band.c: a convolution's product, with taps that lie on zero rows left out. Row r of the product reads the
+ * input's rows from + r * step .. + taps - 1, `width` floats each; only rows 0 .. in_rows - 1 are not zero.
+ */
+struct fm_cpu_band {
+    int64_t taps, width, from, step, in_rows;
+};
+/* Rows at the beginning and at the end that lack a tap, when leaving it out pays for `count` examples; else
+ * 0.
+ */
+void fm_cpu_band_edges(const struct fm_cpu_band *band, int64_t rows, int64_t count, int64_t *before,
+                       int64_t *after);
+/* Those rows, each as one product over all examples. `p` is the whole product: groups = examples, k1 = 1, k2
+ * = taps * width. */
+void fm_cpu_band_outer(const struct fm_cpu_band *band, const struct fm_product *p,
+                       const struct fm_kernels *k);
+/* Makes `p` the product of the rows between, of examples first .. first + count - 1. */
+void fm_cpu_band_inner(const struct fm_cpu_band *band, struct fm_product *p, int64_t total, int64_t first,
+                       int64_t count);
 /* dense.c */
 fm_cpu_run fm_cpu_dense, fm_cpu_dense_weight_grad, fm_cpu_dense_input_grad;
 bool fm_cpu_dense_is_turned(const struct fm_op *dense);

@@ -26,8 +26,8 @@
 enum { LANES = 16, PARTS = LANES / W };
 
 #define INLINE static inline __attribute__((always_inline, unused))
-/* TILED is for bodies that are inlined once per size of tile. The sanitizers' checks make that take minutes to
- * compile: with them one body serves all sizes and keeps its loops. */
+/* TILED is for bodies that are inlined once per size of tile. The sanitizers' checks make that take minutes
+ * to compile: with them one body serves all sizes and keeps its loops. */
 #if defined(FM_KEEP_LOOPS)
 #define UNROLL
 #define TILED static __attribute__((noinline, unused))
