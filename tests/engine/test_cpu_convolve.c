@@ -63,7 +63,18 @@ static void fill(struct draws *d, float *x, int64_t n, int64_t steps)
 {
     for (int64_t i = 0; i < n; i++) x[i] = (float)between(d, -steps, steps) / (float)steps;
 }
-/* A copy of `input` that ends where its memory ends: reads past it are seen by the address sanitizer. */
+/* An input: nothing around it, so that the address sanitizer sees a read outside. */
+static struct room exact(size_t bytes)
+{
+    struct room r = {.bytes = bytes, .all = malloc(bytes)};
+    cr_assert(r.all);
+    r.start = r.all;
+    return r;
+}
+static struct room numbers(int64_t n)
+{
+    return exact((size_t)n * sizeof(float));
+}
 static struct room copied(const struct room *input)
 {
     struct room r = room_of(input->bytes);
@@ -189,7 +200,7 @@ Test(cpu_convolve, conv_pool)
     for (int round = 0; round < 300; round++) {
         struct fm_conv_pool p;
         draw_pool(&d, &p, round);
-        struct room in[3] = {floats(pool_extent(&p)), floats(p.depth * p.n), floats(p.n)};
+        struct room in[3] = {numbers(pool_extent(&p)), numbers(p.depth * p.n), numbers(p.n)};
         for (int i = 0; i < 3; i++) fill(&d, at(&in[i]), (int64_t)(in[i].bytes / 4), 4);
         if (round % 7 == 0) at(&in[0])[draw(&d, in[0].bytes / 4)] = round % 2 ? NAN : INFINITY;
         if (round % 11 == 0) at(&in[1])[draw(&d, in[1].bytes / 4)] = -INFINITY;
@@ -262,8 +273,8 @@ Test(cpu_convolve, conv_pool_grad)
         const int64_t needed = p.windows * p.pool - 1 + p.depth;
         p.xstride = needed + between(&d, 0, 3);
         const int64_t size = (p.count - 1) * p.xstride + needed;
-        struct room in[3] = {floats(size + 4), floats((p.count - 1) * p.dstride + p.windows * p.n),
-                             room_of((size_t)((p.count - 1) * p.wherestride + p.windows * p.n))};
+        struct room in[3] = {numbers(size + 4), numbers((p.count - 1) * p.dstride + p.windows * p.n),
+                             exact((size_t)((p.count - 1) * p.wherestride + p.windows * p.n))};
         fill(&d, at(&in[0]), size, 1000);
         for (int i = 0; i < 4; i++) at(&in[0])[size + i] = NAN;
         fill(&d, at(&in[1]), (int64_t)(in[1].bytes / 4), 1000);
@@ -336,8 +347,8 @@ Test(cpu_convolve, letters)
         struct fm_letters p;
         draw_letters(&d, &p, round);
         const int64_t wsize = p.taps * p.alphabet * p.n, ysize = p.count * p.ystride;
-        struct room in[4] = {room_of((size_t)((p.count - 1) * p.xstride + p.in_rows)), floats(wsize),
-                             floats(p.n), floats(ysize)};
+        struct room in[4] = {exact((size_t)((p.count - 1) * p.xstride + p.in_rows)), numbers(wsize),
+                             numbers(p.n), numbers(ysize)};
         for (size_t i = 0; i < in[0].bytes; i++)
             in[0].start[i] = between(&d, 0, 9) ? (uint8_t)draw(&d, (uint64_t)p.alphabet) : FM_NO_LETTER;
         for (int i = 1; i < 4; i++) fill(&d, at(&in[i]), (int64_t)(in[i].bytes / 4), 1000);
@@ -408,8 +419,8 @@ static void run_narrow(struct draws *d, struct fm_narrow *p, const struct fm_ker
 {
     const int64_t channels = p->filters / p->width * p->depth, ysize = p->out_rows * p->filters;
     const int64_t wsize = p->taps * p->depth * p->filters, dxsize = p->in_rows * channels;
-    struct room in[5] = {floats(p->rows * channels), floats(wsize), floats(p->filters), floats(ysize),
-                         floats(dxsize)};
+    struct room in[5] = {numbers(p->rows * channels), numbers(wsize), numbers(p->filters), numbers(ysize),
+                         numbers(dxsize)};
     for (int i = 0; i < 5; i++) fill(d, at(&in[i]), (int64_t)(in[i].bytes / 4), 1000);
     p->x = at(&in[0]), p->w = at(&in[1]), p->bias = between(d, 0, 2) ? at(&in[2]) : NULL, p->dy = at(&in[3]);
     double *ey = calloc((size_t)ysize, 8), *ew = calloc((size_t)wsize, 8), *ex = calloc((size_t)dxsize, 8);
