@@ -57,7 +57,8 @@ static void slabs_by_run(const struct fm_view *view, const int64_t *examples, in
     }
 }
 
-/* Records of one length are hit by their share of the positions, those in order by the record before. */
+/* Records of one length are hit by their share of the positions, those in order by the record before
+ * and the next. */
 void fm_view_slabs(const struct fm_view *view, const int64_t *examples, int64_t count, bool in_order,
                    struct fm_slab *slabs)
 {
@@ -73,7 +74,10 @@ void fm_view_slabs(const struct fm_view *view, const int64_t *examples, int64_t 
         const int64_t n = count - first < LOT ? count - first : LOT;
         fm_indexset_at_many(&view->examples->anchors, examples + first, n, anchor);
         for (int64_t i = 0; i < n; i++) {
-            if (!in_order) record = (int64_t)((double)anchor[i] * pace);
+            if (!in_order)
+                record = (int64_t)((double)anchor[i] * pace);
+            else if (anchor[i] >= data->starts[record + 1])
+                record++;
             record = find_record(data, anchor[i], record < data->nrecords ? record : data->nrecords - 1);
             fill_slab(view, anchor[i], record, &slabs[first + i]);
         }
