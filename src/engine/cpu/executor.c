@@ -169,6 +169,13 @@ static void update(struct fm_lane *host, double learning_rate)
     fm_cpu_update(host->engine, learning_rate);
 }
 
+static void permute(const struct fm_device *device, const struct fm_permutation *p, uint64_t first,
+                    int64_t count, uint64_t *places)
+{
+    const struct fm_kernels *kernels = device->engine;
+    kernels->permute(p, first, count, places);
+}
+
 const struct fm_executor fm_cpu_executor = {
     .name = "cpu",
     .device_open = device_open,
@@ -183,6 +190,7 @@ const struct fm_executor fm_cpu_executor = {
     .parameters = fm_cpu_parameters,
     .blob_read = fm_cpu_blob_read,
     .blob_write = fm_cpu_blob_write,
+    .permute = permute,
 };
 
 static int cpu_open(struct fm_device **device, const struct fm_device_options *options, struct fm_error *err)

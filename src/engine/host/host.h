@@ -93,7 +93,8 @@ struct fm_executor {
     void (*operation)(struct fm_lane *lane, const struct fm_op *op);
     /* places[i] = fm_permutation_at(p, first + i), for engines that have it faster. NULL =
      * fm_permutation_many. */
-    void (*permute)(const struct fm_permutation *p, uint64_t first, int64_t count, uint64_t *places);
+    void (*permute)(const struct fm_device *device, const struct fm_permutation *p, uint64_t first,
+                    int64_t count, uint64_t *places);
 };
 
 /* A request on its way, and the report it will give: allocated by submit, so that finishing cannot fail. */

@@ -1,11 +1,11 @@
 /* Which examples a step takes, in the order of its pass, and where their windows lie: worked out for at least
- * 256 places at a time, so that small batches cost no more an example than large ones, and a pure function of
- * the step, so that requests may jump to any one. */
+ * 1,024 places at a time, so that small batches cost no more an example than large ones, and a pure function
+ * of the step, so that requests may jump to any one. */
 #include "engine/host/host.h"
 
 #include "base/memory.h"
 
-enum { AHEAD = 256 };
+enum { AHEAD = 1024 };
 
 int64_t fm_order_room(int64_t batch, int64_t capacity)
 {
@@ -63,8 +63,10 @@ static void take_places(const struct fm_lane *lane, int64_t pass, int64_t first,
     if (lane->options.hyper.shuffle) {
         struct fm_permutation order;
         fm_permutation_init(&order, (uint64_t)set->count, lane->shuffle_key, (uint32_t)pass);
-        (lane->executor->permute ? lane->executor->permute : fm_permutation_many)(&order, (uint64_t)first,
-                                                                                  count, (uint64_t *)members);
+        if (lane->executor->permute)
+            lane->executor->permute(lane->device, &order, (uint64_t)first, count, (uint64_t *)members);
+        else
+            fm_permutation_many(&order, (uint64_t)first, count, (uint64_t *)members);
     } else {
         for (int64_t i = 0; i < count; i++) members[i] = first + i;
     }
