@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(gcc libc6-dev make pkg-config libfyaml-dev libjansson-dev libzip-dev libsqlite3-dev libcsv-dev
     libcriterion-dev scdoc)
-slow=(clang libclang-rt-14-dev)
+slow=(clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 mode=${1:-}
 case $mode in
 slow | show) packages+=("${slow[@]}") ;;

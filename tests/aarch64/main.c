@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct aarch64_test *first, **last = &first;
 
@@ -10,6 +11,14 @@ void aarch64_register(struct aarch64_test *test)
 {
     *last = test;
     last = &test->next;
+}
+
+static struct aarch64_suite *suites;
+
+void aarch64_register_suite(struct aarch64_suite *suite)
+{
+    suite->next = suites;
+    suites = suite;
 }
 
 void aarch64_failed(const char *file, int line, const char *condition, const char *format, ...)
@@ -23,12 +32,19 @@ void aarch64_failed(const char *file, int line, const char *condition, const cha
     exit(1);
 }
 
-int main(void)
+/* All tests, or those whose "suite/name" contains the argument. */
+int main(int argc, char **argv)
 {
     int ran = 0;
-    for (struct aarch64_test *test = first; test; test = test->next, ran++) {
-        printf("%s/%s\n", test->suite, test->name);
+    for (struct aarch64_test *test = first; test; test = test->next) {
+        char name[200];
+        snprintf(name, sizeof name, "%s/%s", test->suite, test->name);
+        if (argc > 1 && !strstr(name, argv[1])) continue;
+        puts(name);
         fflush(stdout);
+        ran++;
+        for (const struct aarch64_suite *suite = suites; suite; suite = suite->next)
+            if (!strcmp(suite->name, test->suite) && suite->init) suite->init();
         test->run();
     }
     printf("%d tests\n", ran);

@@ -306,6 +306,35 @@ Test(engine_cpu, random_networks_4)
     run_networks(50000, 75);
 }
 
+/* The check above is worth something: a byte written behind any buffer shows. */
+Test(engine_cpu, guards_show_what_is_written_over)
+{
+    struct ts_random_net net;
+    struct ts_bench bench;
+    const struct manner m = {.backend = &fm_backend_cpu, .options = {.lanes = 1, .guard = 64}};
+    uint64_t seed = 20000;
+    for (;; seed++) {
+        cr_assert(ts_random_net_init(&net, seed, TS_NET_ANY));
+        if (open_bench(&bench, &net, &m)) break;
+        ts_random_net_fini(&net);
+    }
+    struct fm_lane *lane = open_lane(&bench, &net);
+    const struct fm_cpu_lane *cpu = lane->engine;
+    cr_assert(cpu->plan.nrooms > 3 && fm_cpu_guards_whole(lane));
+    for (int i = 0; i < cpu->plan.nrooms; i++)
+        for (int after = 0; after < 2; after++) {
+            const struct fm_cpu_room *room = &cpu->plan.rooms[i];
+            unsigned char *byte = cpu->arena + room->offset + (after ? room->bytes : -1);
+            *byte ^= 1;
+            cr_assert(!fm_cpu_guards_whole(lane), "room %d", i);
+            *byte ^= 1;
+        }
+    cr_assert(fm_cpu_guards_whole(lane));
+    bench.backend->lane_close(lane);
+    ts_bench_close(&bench);
+    ts_random_net_fini(&net);
+}
+
 /* ---- bad steps ---- */
 
 /* Weights so large that something overflows sooner or later, or one number of the training set that is none.

@@ -166,13 +166,13 @@ Test(engine_differences, networks_with_kinks)
 }
 
 /* The largest gradient of a variable sets the scale of what rounding may do to the others. */
-Test(engine_differences, float_is_near_double)
+static void check_near_double(const struct fm_backend *backend)
 {
     int ran = 0;
     for (uint64_t seed = 9000; ran < 150; seed++) {
         struct subject exact, rounded;
         if (!open_subject(&exact, seed, TS_NET_SMOOTH, &fm_backend_reference64)) continue;
-        cr_assert(open_subject(&rounded, seed, TS_NET_SMOOTH, &fm_backend_reference));
+        cr_assert(open_subject(&rounded, seed, TS_NET_SMOOTH, backend));
         struct fm_report a, b;
         cr_assert(ts_bench_train(&exact.bench, exact.lane, 0, 1, &a));
         cr_assert(ts_bench_train(&rounded.bench, rounded.lane, 0, 1, &b));
@@ -197,4 +197,10 @@ Test(engine_differences, float_is_near_double)
         close_subject(&rounded);
         ran++;
     }
+}
+
+Test(engine_differences, float_is_near_double)
+{
+    check_near_double(&fm_backend_reference);
+    check_near_double(&fm_backend_cpu);
 }

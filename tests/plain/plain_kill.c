@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "engine/reference/reference.h"
+#include "engine/cpu/cpu.h"
 #include "support/sweep.h"
 
 enum { AT_LEAST = 20, LIVES = 10 };
@@ -60,7 +60,7 @@ static int life(struct ts_sweep *sweep, int64_t lanes, double seconds)
     if (child < 0) return 127;
     if (child == 0) {
         struct ts_sweep_options options = {
-            .backend = &fm_backend_reference, .lanes = lanes, .checkpoint_seconds = 0};
+            .backend = &fm_backend_cpu, .lanes = lanes, .checkpoint_seconds = 0};
         struct fm_error err = {0};
         const int rc = ts_sweep_run(sweep, &options, &err);
         if (rc) fprintf(stderr, "plain_kill: %s\n", err.text);

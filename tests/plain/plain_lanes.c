@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/cpu/cpu.h"
 #include "engine/reference/reference.h"
 #include "support/bench.h"
 
@@ -100,7 +101,7 @@ static bool side_by_side(struct ts_bench *b, const float *expected, float *got)
     return ok;
 }
 
-int main(void)
+static int run(const struct fm_backend *backend, int rounds)
 {
     static float x[N * ROWS];
     static uint32_t classes[N];
@@ -115,15 +116,20 @@ int main(void)
                                          .width = 1,
                                          .train = 30};
     struct ts_bench bench;
-    if (!ts_bench_open(&bench, &examples, network, &fm_backend_reference, LANES))
-        return fail(bench.error.text);
+    if (!ts_bench_open(&bench, &examples, network, backend, LANES)) return fail(bench.error.text);
     float *expected = calloc((size_t)bench.program->float_count, sizeof *expected);
     float *got = calloc((size_t)bench.program->float_count, sizeof *got);
     int status = expected && got && alone(&bench, expected) ? 0 : fail("a run alone failed");
-    for (int round = 0; round < 20 && status == 0; round++)
+    for (int round = 0; round < rounds && status == 0; round++)
         if (!side_by_side(&bench, expected, got)) status = fail("lanes side by side differ from one alone");
     ts_bench_close(&bench);
     free(expected);
     free(got);
     return status;
+}
+
+int main(void)
+{
+    const int status = run(&fm_backend_cpu, 20);
+    return status ? status : run(&fm_backend_reference, 5);
 }

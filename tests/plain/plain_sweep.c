@@ -1,4 +1,4 @@
-/* A whole sweep on three lanes of the reference backend while another thread asks it to stop, again and
+/* A whole sweep on three lanes of the CPU engine while another thread asks it to stop, again and
  * again: scheduler, worker threads, journal and resume under the thread sanitizer. What the journal holds in
  * the end is what an undisturbed run on one lane writes. */
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/random.h"
-#include "engine/reference/reference.h"
+#include "engine/cpu/cpu.h"
 #include "support/sweep.h"
 
 static const char yaml[] =
@@ -61,7 +61,7 @@ static int run(struct ts_sweep *sweep, int64_t lanes, struct stopper *stopper, l
                struct fm_error *err)
 {
     struct fm_watcher watcher = {.progress = on_progress, .context = calls};
-    struct ts_sweep_options options = {.backend = &fm_backend_reference,
+    struct ts_sweep_options options = {.backend = &fm_backend_cpu,
                                        .lanes = lanes,
                                        .watcher = &watcher,
                                        .stop = stopper ? &stopper->stop : NULL,

@@ -32,7 +32,9 @@ sources+=(tests/engine/test_cpu_*.c tests/aarch64/*.c)
 compile() {
     local file=$1 level=-O1
     case $file in src/engine/cpu/*) level=-O2 ;; esac
-    "$cross" -std=c11 -D_GNU_SOURCE -Wno-psabi -DFM_VERSION='"test"' -DFM_ISA=portable $level -ffp-contract=off -fno-math-errno \
+    "$cross" -std=c11 -D_GNU_SOURCE -Wno-psabi -Werror=implicit-function-declaration \
+        -DFM_VERSION='"test"' -DFM_ISA=portable $level \
+        -ffp-contract=off -fno-math-errno \
         -ffunction-sections -fdata-sections -Isrc -Iinclude -Itests -Itests/aarch64 -I"$folder/include" \
         -c "$file" -o "$folder/obj/${file//\//_}.o"
 }

@@ -23,14 +23,31 @@ void aarch64_failed(const char *file, int line, const char *condition, const cha
     }                                                                                                        \
     static void test_##suite_name##_##test_name(void)
 
-#define TestSuite(suite_name, ...) struct aarch64_##suite_name /* its limits are not ours */
+/* What a suite says of itself; only `init` is used, before each of its tests. */
+struct aarch64_suite {
+    void (*init)(void);
+    double timeout;
+    const char *name;
+    struct aarch64_suite *next;
+};
+void aarch64_register_suite(struct aarch64_suite *suite);
+#define TestSuite(suite_name, ...)                                                                           \
+    __attribute__((constructor)) static void register_suite_##suite_name(void)                               \
+    {                                                                                                        \
+        static struct aarch64_suite suite = {__VA_ARGS__};                                                   \
+        suite.name = #suite_name;                                                                            \
+        aarch64_register_suite(&suite);                                                                      \
+    }                                                                                                        \
+    struct aarch64_suite
 
 #define cr_assert(condition, ...)                                                                            \
     do {                                                                                                     \
         if (!(condition)) aarch64_failed(__FILE__, __LINE__, #condition, " " __VA_ARGS__);                   \
     } while (0)
-#define cr_assert_eq(a, b, ...)    cr_assert((a) == (b), __VA_ARGS__)
-#define cr_assert_neq(a, b, ...)   cr_assert((a) != (b), __VA_ARGS__)
+#define cr_assert_eq(a, b, ...)  cr_assert((a) == (b), __VA_ARGS__)
+#define cr_assert_neq(a, b, ...) cr_assert((a) != (b), __VA_ARGS__)
+#define cr_assert_float_eq(a, b, epsilon, ...)                                                               \
+    cr_assert((a) - (b) <= (epsilon) && (b) - (a) <= (epsilon), __VA_ARGS__)
 #define cr_assert_not_null(a, ...) cr_assert((a) != 0, __VA_ARGS__)
 
 #endif
