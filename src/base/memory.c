@@ -26,14 +26,13 @@ void *fm_calloc(size_t n, size_t size)
     return total_size(n, size, &total) ? calloc(1, total) : NULL;
 }
 
-void *fm_calloc_aligned(size_t n, size_t size)
+void *fm_malloc_aligned(size_t n, size_t size)
 {
     enum { LINE = 64 };
     size_t total;
     if (!total_size(n, size, &total) || total > PTRDIFF_MAX - LINE) return NULL;
     total = (total + LINE - 1) / LINE * LINE;
-    void *p = aligned_alloc(LINE, total);
-    return p ? memset(p, 0, total) : NULL;
+    return aligned_alloc(LINE, total);
 }
 
 void *fm_realloc(void *p, size_t n, size_t size)

@@ -10,7 +10,7 @@
 
 void *fm_malloc(size_t n, size_t size);           /* n items of `size` bytes, not cleared */
 void *fm_calloc(size_t n, size_t size);           /* the same, all bytes zero */
-void *fm_calloc_aligned(size_t n, size_t size);   /* the same at a multiple of 64 bytes, a cache line */
+void *fm_malloc_aligned(size_t n, size_t size);   /* not cleared; at a multiple of 64 bytes, a cache line */
 void *fm_realloc(void *p, size_t n, size_t size); /* on failure `p` is still valid and owned by the caller */
 void fm_free(void *p);                            /* NULL is fine */
 char *fm_strdup(const char *text);                /* NULL text gives NULL */

@@ -192,8 +192,8 @@ void fm_cpu_state_layout(const struct fm_cpu_plan *plan, struct fm_host_layout *
 void fm_cpu_parameters(struct fm_lane *host, const float *portable);
 void fm_cpu_blob_read(const struct fm_lane *host, const unsigned char *state, unsigned char *blob);
 void fm_cpu_blob_write(const struct fm_lane *host, unsigned char *state, const unsigned char *blob);
-/* guard.c: zeros where tensors lie, a pattern (a signalling NaN) between them; tests ask whether it is whole.
- */
+/* guard.c: zero rows around tensors; with guards, a pattern (a signalling NaN) everywhere else, which tests
+ * ask to be whole between the buffers. */
 void fm_cpu_fill(struct fm_cpu_lane *lane);
 bool fm_cpu_guards_whole(const struct fm_lane *host);
 

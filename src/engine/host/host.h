@@ -71,7 +71,7 @@ struct fm_executor {
     /* The plan in words (engine/backend.h). */
     int (*explain)(const struct fm_device *device, const struct fm_program *program, int64_t batch,
                    struct fm_text *text, struct fm_error *err);
-    /* Allocates lane->engine. All else of the lane is there: state and snapshots are zero. */
+    /* Allocates lane->engine. All else of the lane is there; state and snapshots are not set yet. */
     int (*lane_open)(struct fm_lane *lane, struct fm_error *err);
     void (*lane_close)(struct fm_lane *lane); /* also after a lane_open that failed half-way */
     /* Of the lane->n examples of step lane->step: forward, backward, regularisers, norm, finite check.

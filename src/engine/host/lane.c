@@ -48,14 +48,16 @@ bool fm_host_measure(const struct fm_device *device, const struct fm_program *pr
     return false;
 }
 
+/* Nothing of it is cleared here: the state is when weights are drawn, a snapshot is written whole before it
+ * is read. Short runs would spend more time on zeros than on their weights. */
 static bool allocate(struct fm_lane *lane)
 {
     const struct fm_host_layout *layout = &lane->layout;
     const size_t chunk = (size_t)layout->chunk;
-    lane->state = fm_calloc_aligned((size_t)layout->state, 1);
+    lane->state = fm_malloc_aligned((size_t)layout->state, 1);
     bool ok = lane->state != NULL;
     for (int slot = 0; slot < FM_SLOTS; slot++) {
-        lane->snapshot[slot] = fm_calloc_aligned((size_t)layout->state, 1);
+        lane->snapshot[slot] = fm_malloc_aligned((size_t)layout->state, 1);
         ok = ok && lane->snapshot[slot];
     }
     lane->loss = fm_calloc(chunk, sizeof *lane->loss);
