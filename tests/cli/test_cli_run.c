@@ -364,19 +364,19 @@ Test(cli_run, goes_on_where_it_stopped)
 {
     char out[128], journal[128];
     const char *const argv[] = {ts_program(), "run",   cli.file,           "--json",
-                                "--lanes=1",  "--set", "train.epochs=200", NULL};
+                                "--lanes=1",  "--set", "train.epochs=2000", NULL};
     pid_t pid = start(argv, ts_join(out, sizeof out, cli.folder, "out"));
     cr_assert(gt(int, (int)pid, 0));
     cr_assert(wait_for_start());
     kill(pid, SIGINT);
     int code = wait_for_end(pid);
     cr_expect(code == 130 || code == 0);
-    cr_assert(eq(int, cli_run(&cli, "run", cli.file, "--json", "--set", "train.epochs=200", NULL), 0), "%s",
+    cr_assert(eq(int, cli_run(&cli, "run", cli.file, "--json", "--set", "train.epochs=2000", NULL), 0), "%s",
               cli.result.err);
     char *resumed = strdup(strstr(cli.result.out, "\"trials\":"));
     ts_join(journal, sizeof journal, cli.folder, "other.db");
     const char *const again[] = {ts_program(),       "run",       cli.file, "--json", "--set",
-                                 "train.epochs=200", "--journal", journal,  NULL};
+                                 "train.epochs=2000", "--journal", journal,  NULL};
     ts_result_fini(&cli.result);
     cr_assert(ts_run(again, NULL, 60, &cli.result));
     cr_expect(eq(str, strstr(cli.result.out, "\"trials\":"), resumed));
