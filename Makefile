@@ -173,7 +173,7 @@ demo:
 	@scripts/demo.sh
 
 bench: all
-	@build/foldmill bench
+	@scripts/bench.sh
 
 bench-kernels: $(B)/tests/bench/kernels $(B)/tests/bench/convolve
 	@for program in $^; do $$program $(T); done
@@ -234,7 +234,7 @@ help:
 	@echo "make check          install what is missing, build and run all tests (T='suite/test*' runs some)"
 	@echo "make check SAN=...  the same under address,undefined or thread, in a folder of its own"
 	@echo "make slow           sanitizers over the suite, fuzzers ($(FUZZ_SECONDS) s each), kills, learning"
-	@echo "make bench          measure this machine"
+	@echo "make bench          measure this machine; beside the study's prototype where ../shared has it"
 	@echo "make bench-kernels  measure the CPU engine's routines by shape and instruction set (T=word picks lines)"
 	@echo "make install        program, libraries, header, man page (PREFIX=$(PREFIX) DESTDIR=)"
 	@echo "make uninstall      take them away again"

@@ -138,6 +138,7 @@ struct fm_options {
     const char *device; /* "cpu", "auto"; NULL = auto */
     int64_t lanes;      /* runs at a time; 0 = the usable cores */
     bool fresh;         /* fm_run sets an existing journal aside (<stem>.old-<n>.db) and starts over */
+    bool explain;       /* fm_plan_json and fm_plan_text also tell how the device computes each network */
 };
 
 /* Reads and checks the sweep file `path`. Data and journal are not touched yet. FM_EFILE names file, line and
@@ -339,20 +340,51 @@ FM_API int fm_export_weights(struct foldmill *sweep, const char *folder, int64_t
 
 /* ---- about this machine and this build ---- */
 
-/* One line a device that can be used, or why it cannot. The caller frees *text. */
+/* Each device that can be used, with what it computes with and the class of its numbers, or why it cannot.
+ * The caller frees *text. */
 FM_API int fm_device_list(char **text, struct fm_error *err);
 
-/* Times training steps of the two reference networks (S: 104 samples, conv 24x9, pool 4, dense 20, 2 classes;
- * P2: 17 letters, two conv 64x5 swish, 3 classes) on one lane; about `seconds` in all. `row` is called as
- * each is known. */
+/* Times training steps of the reference networks, with Adam on shuffled examples: S (windows of 104 samples
+ * of a series of 1,049,344, conv 24x9 relu, max pool 4, dense 20 relu, 2 classes; batches of 1, 8, 64, 128,
+ * 4096), P2 and P3 (windows of 17 letters of 21, two or three conv 64x5 swish, 3 classes; batches of 1, 8,
+ * 64). A row is the best of many stretches of 20 ms of one lane: other work on the machine only ever makes
+ * one slower. */
+struct fm_bench_options {
+    const char *device;  /* as in fm_options */
+    const char *network; /* "S", "P2" or "P3"; NULL = all */
+    int64_t batch;       /* only this one, 1 to 32768; 0 = those above */
+    double seconds;      /* to measure in all, at most 3600 */
+};
+struct fm_bench_machine {
+    const char *device;  /* one line, with the instruction set in use */
+    const char *numbers; /* class of the numbers: "cpu-fma" */
+    int64_t cores;       /* that may be used */
+    double peak_gflops;  /* 10^9 multiplications and additions a second of one core, in registers; NaN =
+                            unknown */
+};
 struct fm_bench_row {
     const char *network;
     int64_t batch;
     double steps_per_second, examples_per_second;
-    double gflops; /* 10^9 floating point operations of the layers' products a second */
+    double gflops; /* 10^9 floating point operations a second of the work that the layers' products need: no
+                      taps on padding, no gradients that max pooling left zero */
+    double share;  /* of the core's peak; NaN = unknown */
 };
-FM_API int fm_bench(const char *device, double seconds,
-                    void (*row)(void *context, const struct fm_bench_row *row), void *context,
+/* How much more work several lanes at once do than one. */
+struct fm_bench_lanes {
+    const char *network;
+    int64_t batch, lanes;
+    double times;
+};
+/* Called in this order as soon as each is known; any may be NULL. `lanes` comes only where neither network
+ * nor batch was chosen and two cores may be used. What is given is valid during the call. */
+struct fm_bench_calls {
+    void (*machine)(void *context, const struct fm_bench_machine *machine);
+    void (*row)(void *context, const struct fm_bench_row *row);
+    void (*lanes)(void *context, const struct fm_bench_lanes *lanes);
+    void *context;
+};
+FM_API int fm_bench(const struct fm_bench_options *options, const struct fm_bench_calls *calls,
                     struct fm_error *err);
 
 /* The key tables of the sweep file as text: all sections (`section` NULL), or one ("data", "cv", "conv1d").

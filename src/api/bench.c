@@ -1,62 +1,21 @@
 #include "api/bench.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "api/bench_private.h"
 #include "api/handle.h"
-#include "base/memory.h"
-#include "net/layers.h"
-#include "train/run.h"
 
-#define EXAMPLES 8192 /* enough for the largest batch, small enough to make at once */
-#define LETTERS  20
-#define CLASSES  3
-
-/* The nets of users.md on made-up data. `letters`: random letters instead of the file that is named. */
-static const struct bench_net {
-    const char *name, *file;
-    bool letters;
-    int64_t length, batches[4];
-} nets[] = {
-    {"S",
-     "data: {source: sine, samples: 8192, anomalies: 40, window: {length: 104, edge: wrap, label: any}}\n"
-     "cv: {split: holdout, shuffle: false, purge: false}\n"
-     "model: [conv1d: {filters: 24, kernel_size: 9, activation: relu}, max_pooling1d: {pool_size: 4}, "
-     "flatten,\n"
-     "  dense: {units: 20, activation: relu}, dense: {units: 2, activation: softmax}]\n"
-     "train: {loss: categorical_crossentropy}\n",
-     false,
-     104,
-     {1, 8, 64, 128}},
-    {"P2",
-     "data: {source: sequences, path: x, sequence: {column: s, alphabet: ACDEFGHIKLMNPQRSTVWY}, target: t,\n"
-     "  window: {length: 17, align: center}}\n"
-     "cv: {split: holdout, shuffle: false, purge: false}\n"
-     "model: [conv1d: {filters: 64, kernel_size: 5, padding: same, activation: swish},\n"
-     "  conv1d: {filters: 64, kernel_size: 5, padding: same, activation: swish}, flatten,\n"
-     "  dense: {units: 3, activation: softmax}]\n"
-     "train: {loss: sparse_categorical_crossentropy}\n",
-     true,
-     17,
-     {1, 8, 64, 0}},
-};
-
-struct bench {
-    const struct bench_net *net;
-    const struct fm_backend *backend;
-    struct fm_device *device;
-    struct fm_sweep sweep;
-    bool has_sweep, has_data, has_examples, has_view, has_split;
-    int dataset; /* -1 = not loaded */
-    struct fm_dataset data;
-    struct fm_examples examples;
-    struct fm_view view;
-    struct fm_split split;
-    struct fm_train_config train;
-    struct fm_program *program;
-};
+/* Seconds of a stretch: short, so that on a busy machine some run undisturbed. At least so many fit a row. */
+#define STRETCH 0.02
+#define CHUNKS  20
+#define LANES   2 /* that are compared with one */
+/* Shares of the whole time. */
+#define PEAK_PART  0.03
+#define LANES_PART 0.1
 
 int64_t fm_usable_cores(void)
 {
@@ -73,200 +32,217 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* One long chain of random letters with random classes. */
-static int make_letters(struct fm_dataset *data, struct fm_error *err)
+/* Lanes that train side by side, and the step that each has come to. */
+struct team {
+    const struct fm_bench *bench;
+    struct fm_lane *lane[LANES];
+    int64_t first[LANES];
+};
+
+static int take_reports(const struct team *team, int lanes, int64_t *examples, struct fm_error *err)
 {
-    static const char *const names[CLASSES] = {"H", "E", "C"};
-    *data =
-        (struct fm_dataset){.nrecords = 1, .positions = EXAMPLES, .alphabet = LETTERS, .nclasses = CLASSES};
-    data->starts = fm_calloc(2, sizeof *data->starts);
-    data->letters = fm_malloc(EXAMPLES, 1);
-    data->class_names = fm_calloc(CLASSES, sizeof *data->class_names);
-    data->alphabet_letters = fm_strdup("ACDEFGHIKLMNPQRSTVWY");
-    if (!data->starts || !data->letters || !data->class_names || !data->alphabet_letters)
-        return fm_fail_memory(err);
-    for (int i = 0; i < CLASSES; i++)
-        if (!(data->class_names[i] = fm_strdup(names[i]))) return fm_fail_memory(err);
-    int rc = fm_packed_init(&data->classes, EXAMPLES, CLASSES + 1, err);
-    if (rc) return rc;
-    data->starts[1] = EXAMPLES;
-    uint32_t state = 1;
-    for (int64_t i = 0; i < EXAMPLES; i++) {
-        state = state * 1664525u + 1013904223u;
-        data->letters[i] = (uint8_t)((state >> 16) % LETTERS);
-        fm_packed_set(&data->classes, i, (state >> 8) % CLASSES);
+    *examples = 0;
+    for (int i = 0; i < lanes; i++) {
+        struct fm_report report;
+        int rc;
+        while ((rc = team->bench->backend->wait(team->bench->device, 1000, &report, err)) == 0) continue;
+        if (rc < 0) return rc;
+        if (report.status && err && !err->code) *err = report.error;
+        if (report.status) return report.status;
+        *examples += report.examples;
     }
     return 0;
 }
 
-static int load_data(struct bench *b, struct fm_error *err)
+/* The first `lanes` lanes do `steps` steps each: the seconds until all have, and how many examples that were
+ * (the last batch of a pass may be smaller). */
+static int run_chunk(struct team *team, int lanes, int64_t steps, double *seconds, int64_t *examples,
+                     struct fm_error *err)
 {
-    const struct fm_dataset_needs needs = {.longest_window = b->net->length};
-    int rc;
-    if (b->net->letters) {
-        b->has_data = true;
-        rc = make_letters(&b->data, err);
-    } else {
-        rc = fm_dataset_load(&b->data, &b->sweep.data, &needs, NULL, err);
-        b->has_data = !rc;
+    const double began = now();
+    for (int i = 0; i < lanes; i++) {
+        const struct fm_request request = {.kind = FM_TRAIN,
+                                           .first_step = team->first[i],
+                                           .steps = steps,
+                                           .learning_rate = 1e-4,
+                                           .on_nan = FM_ON_NAN_KERAS};
+        int rc = team->bench->backend->submit(team->lane[i], &request, err);
+        if (rc) return rc;
+        team->first[i] += steps;
     }
-    if (!rc) rc = fm_examples_init(&b->examples, &b->data, &b->sweep.data, &b->net->length, 1, NULL, err);
-    b->has_examples = !rc;
-    if (!rc) rc = fm_view_init(&b->view, &b->data, &b->examples, &b->sweep.data, b->net->length, NULL, err);
-    b->has_view = b->has_examples && !rc;
-    if (!rc) rc = fm_split_init(&b->split, &b->sweep.cv, &b->sweep.data, &b->view, 0, NULL, err);
-    b->has_split = b->has_view && !rc;
-    return rc;
-}
-
-static int compile(struct bench *b, struct fm_error *err)
-{
-    struct fm_net_input input = {.rows = b->net->length,
-                                 .channels = b->net->letters ? b->data.alphabet : b->data.channels,
-                                 .letters = b->net->letters,
-                                 .nclasses = b->data.nclasses,
-                                 .exact_classes = true,
-                                 .target_width = b->data.target_width};
-    int rc = fm_train_read(&b->train, b->sweep.train, false, NULL, err);
-    return rc ? rc : fm_program_compile(&b->program, b->sweep.model, &b->train, &input, NULL, err);
-}
-
-static void bench_fini(struct bench *b)
-{
-    if (b->dataset >= 0) b->backend->unload(b->device, b->dataset);
-    if (b->device) b->backend->close(b->device);
-    fm_program_free(b->program);
-    if (b->has_split) fm_split_fini(&b->split);
-    if (b->has_view) fm_view_fini(&b->view);
-    if (b->has_examples) fm_examples_fini(&b->examples);
-    if (b->has_data) fm_dataset_fini(&b->data);
-    if (b->has_sweep) fm_sweep_fini(&b->sweep);
-}
-
-static int bench_init(struct bench *b, const struct fm_backend *backend, const struct bench_net *net,
-                      struct fm_error *err)
-{
-    *b = (struct bench){.net = net, .backend = backend, .dataset = -1};
-    int rc = fm_sweep_parse(&b->sweep, net->name, net->file, strlen(net->file), NULL, 0, NULL, err);
-    b->has_sweep = !rc;
-    if (!rc) rc = load_data(b, err);
-    if (!rc) rc = compile(b, err);
-    struct fm_device_options options = {.lanes = 1};
-    if (!rc) rc = backend->open(&b->device, &options, err);
-    struct fm_resident resident = {.data = &b->data,
-                                   .examples = &b->examples,
-                                   .views = &b->view,
-                                   .nviews = 1,
-                                   .splits = &b->split,
-                                   .nsplits = 1};
-    if (!rc) rc = backend->load(b->device, &resident, &b->dataset, err);
-    if (rc) b->dataset = -1;
-    if (rc) bench_fini(b);
-    return rc;
-}
-
-/* Runs `steps` steps from `first` on and gives the seconds they took. */
-static int time_steps(struct bench *b, struct fm_lane *lane, int64_t first, int64_t steps, double *seconds,
-                      struct fm_error *err)
-{
-    struct fm_request request = {.kind = FM_TRAIN,
-                                 .first_step = first,
-                                 .steps = steps,
-                                 .learning_rate = 1e-4,
-                                 .on_nan = FM_ON_NAN_KERAS};
-    struct fm_report report;
-    double began = now();
-    int rc = b->backend->submit(lane, &request, err);
-    while (!rc && (rc = b->backend->wait(b->device, 1000, &report, err)) == 0) continue;
+    int rc = take_reports(team, lanes, examples, err);
     *seconds = now() - began;
-    if (rc < 0) return rc;
-    if (report.status && err && !err->code) *err = report.error;
-    return report.status;
+    return rc;
 }
 
-/* Doubles the steps until they take a good part of the time, so that slow and fast machines measure alike. */
-static int measure(struct bench *b, struct fm_lane *lane, double seconds, double *steps_per_second,
+/* The most examples a second that one lane did in a chunk, and all lanes together, in turns. Steps are
+ * doubled until a chunk is long enough, so that slow and fast machines measure alike; other work on the
+ * machine only ever makes a chunk slower. */
+static int measure(struct team *team, int lanes, double seconds, double *one, double *all,
                    struct fm_error *err)
 {
-    double took = 0;
-    int64_t first = 0, steps = 1;
-    for (;;) {
-        int rc = time_steps(b, lane, first, steps, &took, err);
+    const double began = now(), wanted = fmin(STRETCH, seconds / CHUNKS);
+    int64_t steps = 1, examples;
+    double took;
+    *one = *all = 0;
+    do {
+        int rc = run_chunk(team, 1, steps, &took, &examples, err);
         if (rc) return rc;
-        *steps_per_second = (double)steps / (took > 1e-9 ? took : 1e-9);
-        if (took >= seconds * 0.4 || steps >= (int64_t)1 << 40) return 0;
-        first += steps;
-        steps *= 2;
-    }
+        if (took < wanted && now() - began < seconds) {
+            steps *= 2;
+            continue;
+        }
+        *one = fmax(*one, (double)examples / fmax(took, 1e-9));
+        if (lanes > 1 && (rc = run_chunk(team, lanes, steps, &took, &examples, err))) return rc;
+        *all = fmax(*all, (double)examples / fmax(took, 1e-9));
+    } while (now() - began < seconds || *one == 0);
+    return 0;
 }
 
-static int bench_batch(struct bench *b, int64_t batch, double seconds, struct fm_bench_row *row,
-                       struct fm_error *err)
+static int open_team(struct team *team, struct fm_bench *b, int64_t batch, int lanes, struct fm_error *err)
 {
-    struct fm_lane_options options = {
-        .dataset = b->dataset,
-        .program = b->program,
-        .batch = batch,
-        .hyper = {.momentum = b->train.optimizer.momentum,
-                  .beta_1 = b->train.optimizer.beta_1,
-                  .beta_2 = b->train.optimizer.beta_2,
-                  .epsilon = b->train.optimizer.epsilon,
-                  .rho = b->train.optimizer.rho,
-                  .rates = b->program->rates,
-                  .shuffle = true},
-    };
-    struct fm_lane *lane = NULL;
-    double steps = 0;
-    int rc = b->backend->lane_open(b->device, &options, &lane, err);
-    if (rc) return rc;
-    rc = measure(b, lane, seconds, &steps, err);
-    b->backend->lane_close(lane);
-    *row = (struct fm_bench_row){.network = b->net->name,
-                                 .batch = batch,
-                                 .steps_per_second = steps,
-                                 .examples_per_second = steps * (double)batch,
-                                 .gflops = 1e-9 * fm_program_flops(b->program, true) * (double)batch * steps};
+    int rc = 0;
+    *team = (struct team){.bench = b};
+    for (int i = 0; !rc && i < lanes; i++) rc = fm_bench_lane(b, batch, &team->lane[i], err);
+    return rc;
+}
+
+static void close_team(struct team *team)
+{
+    for (int i = 0; i < LANES; i++)
+        if (team->lane[i]) team->bench->backend->lane_close(team->lane[i]);
+}
+
+static int measure_batch(struct fm_bench *b, int64_t batch, int lanes, double seconds, double *one,
+                         double *all, struct fm_error *err)
+{
+    struct team team;
+    int rc = open_team(&team, b, batch, lanes, err);
+    if (!rc) rc = measure(&team, lanes, seconds, one, all, err);
+    close_team(&team);
     return rc;
 }
 
 int fm_bench_rate(const struct fm_backend *backend, double seconds, double *rate, struct fm_error *err)
 {
-    struct bench b;
-    struct fm_bench_row row = {0};
+    struct fm_bench b;
+    double examples = 0, all;
     *rate = 0;
-    int rc = bench_init(&b, backend, &nets[0], err);
+    int rc = fm_bench_init(&b, backend, &fm_bench_nets[0], 1, true, err);
     if (rc) return rc;
-    rc = bench_batch(&b, 64, seconds, &row, err);
-    bench_fini(&b);
-    *rate = row.gflops * 1e9;
+    rc = measure_batch(&b, 64, 1, seconds, &examples, &all, err);
+    *rate = examples * fm_program_flops(b.program, true);
+    fm_bench_fini(&b);
     return rc;
 }
 
-static int bench_net(const struct fm_backend *backend, const struct bench_net *net, double seconds,
-                     void (*give)(void *context, const struct fm_bench_row *row), void *context,
-                     struct fm_error *err)
-{
-    struct bench b;
-    int rc = bench_init(&b, backend, net, err);
-    if (rc) return rc;
-    for (int i = 0; !rc && i < 4 && net->batches[i]; i++) {
-        struct fm_bench_row row;
-        rc = bench_batch(&b, net->batches[i], seconds, &row, err);
-        if (!rc) give(context, &row);
-    }
-    bench_fini(&b);
-    return rc;
-}
+/* ---- the whole table ---- */
 
-int fm_bench(const char *device, double seconds, void (*row)(void *context, const struct fm_bench_row *row),
-             void *context, struct fm_error *err)
-{
+struct table {
     const struct fm_backend *backend;
+    const struct fm_bench_options *options;
+    const struct fm_bench_calls *calls;
+    double peak;    /* FLOP a second, 0 = unknown */
+    double seconds; /* of a row */
+    bool compares;  /* lanes with one: in the whole table, where there are cores */
+    struct fm_bench_lanes lanes;
+};
+
+static bool wants_net(const struct table *t, const struct fm_bench_net *net)
+{
+    return !t->options->network || !strcmp(t->options->network, net->name);
+}
+
+/* Row `i` of a network; 0 after the last one. */
+static int64_t batch_of(const struct table *t, const struct fm_bench_net *net, int i)
+{
+    if (t->options->batch) return i ? 0 : t->options->batch;
+    return i < FM_BENCH_BATCHES ? net->batches[i] : 0;
+}
+
+static int give_row(struct table *t, struct fm_bench *b, int64_t batch, struct fm_error *err)
+{
+    double examples, all;
+    int rc = measure_batch(b, batch, 1, t->seconds, &examples, &all, err);
+    if (rc) return rc;
+    const double flops = examples * fm_program_flops(b->program, true);
+    const struct fm_bench_row row = {.network = b->net->name,
+                                     .batch = batch,
+                                     .steps_per_second = examples / (double)batch,
+                                     .examples_per_second = examples,
+                                     .gflops = 1e-9 * flops,
+                                     .share = t->peak > 0 ? flops / t->peak : NAN};
+    if (t->calls->row) t->calls->row(t->calls->context, &row);
+    return 0;
+}
+
+static int compare_lanes(struct table *t, struct fm_bench *b, struct fm_error *err)
+{
+    double one, all;
+    int rc = measure_batch(b, 64, LANES, t->options->seconds * LANES_PART, &one, &all, err);
+    if (rc) return rc;
+    t->lanes =
+        (struct fm_bench_lanes){.network = b->net->name, .batch = 64, .lanes = LANES, .times = all / one};
+    return 0;
+}
+
+static int give_net(struct table *t, const struct fm_bench_net *net, struct fm_error *err)
+{
+    struct fm_bench b;
+    const bool compares = t->compares && net == &fm_bench_nets[0];
+    int64_t batch;
+    int rc = fm_bench_init(&b, t->backend, net, compares ? LANES : 1, false, err);
+    if (rc) return rc;
+    for (int i = 0; !rc && (batch = batch_of(t, net, i)) > 0; i++) rc = give_row(t, &b, batch, err);
+    if (!rc && compares) rc = compare_lanes(t, &b, err);
+    fm_bench_fini(&b);
+    return rc;
+}
+
+static int give_machine(struct table *t, struct fm_error *err)
+{
+    struct fm_device *device;
+    const struct fm_device_options one = {.lanes = 1};
+    int rc = t->backend->open(&device, &one, err);
+    if (rc) return rc;
+    if (t->backend->peak) t->peak = t->backend->peak(device, t->options->seconds * PEAK_PART);
+    const struct fm_bench_machine machine = {.device = t->backend->describe(device),
+                                             .numbers = t->backend->numbers(device),
+                                             .cores = fm_usable_cores(),
+                                             .peak_gflops = t->peak > 0 ? 1e-9 * t->peak : NAN};
+    if (t->calls->machine) t->calls->machine(t->calls->context, &machine);
+    t->backend->close(device);
+    return 0;
+}
+
+static int check_options(const struct fm_bench_options *o, struct fm_error *err)
+{
+    if (!(o->seconds > 0 && o->seconds <= 3600))
+        return fm_fail(err, FM_EUSAGE, "a benchmark takes more than 0 and at most 3600 seconds");
+    if (o->batch < 0 || o->batch > FM_BENCH_MAX_BATCH)
+        return fm_fail(err, FM_EUSAGE, "a benchmark's batch is a number from 1 to %d", FM_BENCH_MAX_BATCH);
+    for (const struct fm_bench_net *net = fm_bench_nets; o->network && net->name; net++)
+        if (!strcmp(o->network, net->name)) return 0;
+    if (!o->network) return 0;
+    char shown[48];
+    return fm_fail(err, FM_EUSAGE, "there is no reference network '%s': choose S, P2 or P3",
+                   fm_show(o->network, strlen(o->network), shown, sizeof shown));
+}
+
+int fm_bench(const struct fm_bench_options *options, const struct fm_bench_calls *calls, struct fm_error *err)
+{
+    struct table t = {.options = options, .calls = calls};
     const char *select;
-    int rc = fm_device_choose(device ? device : "auto", &backend, &select, err);
-    if (!rc && !(seconds > 0 && seconds <= 3600))
-        rc = fm_fail(err, FM_EUSAGE, "a benchmark takes more than 0 and at most 3600 seconds");
-    for (size_t i = 0; !rc && i < sizeof nets / sizeof *nets; i++)
-        rc = bench_net(backend, &nets[i], seconds / 7, row, context, err);
+    int rows = 0, rc = check_options(options, err);
+    if (!rc) rc = fm_device_choose(options->device ? options->device : "auto", &t.backend, &select, err);
+    if (rc) return rc;
+    for (const struct fm_bench_net *net = fm_bench_nets; net->name; net++)
+        for (int i = 0; wants_net(&t, net) && batch_of(&t, net, i) > 0; i++) rows++;
+    t.compares = !options->network && !options->batch && fm_usable_cores() >= LANES;
+    t.seconds = options->seconds * (1 - PEAK_PART - (t.compares ? LANES_PART : 0)) / rows;
+    rc = give_machine(&t, err);
+    for (const struct fm_bench_net *net = fm_bench_nets; !rc && net->name; net++)
+        if (wants_net(&t, net)) rc = give_net(&t, net, err);
+    if (!rc && t.compares && calls->lanes) calls->lanes(calls->context, &t.lanes);
     return rc;
 }

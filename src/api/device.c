@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "api/bench.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "engine/cpu/kernels.h"
 
 static const char *const known[] = {"cpu", "auto", "cuda", "reference"};
 
@@ -58,21 +60,48 @@ int fm_handle_plan(struct foldmill *f, struct fm_error *err)
     return rc;
 }
 
+/* What FOLDMILL_ISA may be on this processor: each with the class of its numbers. */
+static void add_choices(struct fm_text *text)
+{
+    const struct fm_kernels *kernels[3];
+    const int count = fm_kernels_available(kernels);
+    fm_text_add_string(text, "           FOLDMILL_ISA can be ");
+    for (int i = 0; i < count; i++)
+        fm_text_add(text, "%s%s (numbers %s)",
+                    i == 0          ? ""
+                    : i + 1 < count ? ", "
+                                    : " or ",
+                    kernels[i]->name, kernels[i]->numbers);
+    fm_text_add_string(text, "\n");
+}
+
+static void add_device(struct fm_text *text, const char *name)
+{
+    const struct fm_backend *backend;
+    struct fm_device *device = NULL;
+    const struct fm_device_options options = {0};
+    struct fm_error own = {0};
+    const long long cores = fm_usable_cores();
+    if (fm_backend_find(&backend, name, &own) == 0 && backend->open(&device, &options, &own) == 0) {
+        const char *line = backend->describe(device);
+        /* The line begins with the kind of device, which stands here already. */
+        if (!strncmp(line, "cpu: ", 5)) line += 5;
+        fm_text_add(text, "%-9s  %s; numbers %s; %lld lane%s on %lld usable core%s\n", name, line,
+                    backend->numbers(device), (long long)backend->lanes(device),
+                    backend->lanes(device) == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
+        backend->close(device);
+    } else {
+        fm_text_add(text, "%-9s  cannot be used: %s\n", name, own.text);
+    }
+}
+
 int fm_device_list(char **out, struct fm_error *err)
 {
     struct fm_text text = {0};
     *out = NULL;
-    const struct fm_backend *cpu;
-    struct fm_device *device = NULL;
-    struct fm_device_options options = {0};
-    struct fm_error own = {0};
-    if (fm_backend_find(&cpu, "cpu", &own) == 0 && cpu->open(&device, &options, &own) == 0) {
-        fm_text_add(&text, "cpu   %s, %lld lanes, numbers %s\n", cpu->describe(device),
-                    (long long)cpu->lanes(device), cpu->numbers(device));
-        cpu->close(device);
-    } else {
-        fm_text_add(&text, "cpu   cannot be used: %s\n", own.text);
-    }
-    fm_text_add_string(&text, "cuda  not available yet\n");
+    add_device(&text, "cpu");
+    add_choices(&text);
+    add_device(&text, "reference");
+    fm_text_add_string(&text, "cuda       not available yet\n");
     return fm_text_give(&text, out, err);
 }

@@ -13,6 +13,7 @@ struct foldmill {
     char *device_name;
     int64_t lanes;
     bool fresh;
+    bool explain;          /* plans tell how the device computes */
     bool has_sweep;        /* the file was read */
     bool has_file;         /* fm_prepare_file was done */
     bool has_plan;         /* fm_prepare was done too */

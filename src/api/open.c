@@ -87,6 +87,7 @@ int fm_open(struct foldmill **out, const char *path, const struct fm_options *op
     if (rc) return rc;
     f->lanes = o->lanes;
     f->fresh = o->fresh;
+    f->explain = o->explain;
     f->device_name = fm_strdup(o->device ? o->device : "auto");
     if (!f->device_name)
         rc = fm_fail_memory(err);

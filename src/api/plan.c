@@ -4,6 +4,10 @@
 
 #include <math.h>
 
+/* How many networks at a batch size are explained at most. */
+#define EXPLAINED_TEXT 8
+#define EXPLAINED_JSON 256
+
 #include "report/export.h"
 #include "report/plan.h"
 
@@ -25,8 +29,10 @@ static double expected_seconds(const struct foldmill *f)
     return flops / rate / (double)(lanes > 0 ? lanes : 1);
 }
 
-static int plan(struct foldmill *f, struct fm_plan_extra *extra, struct fm_error *err)
+/* On failure nothing is left in `extra`, unless it is FM_ESHAPE: then there is a plan to show. */
+static int plan(struct foldmill *f, struct fm_plan_extra *extra, int64_t most_explained, struct fm_error *err)
 {
+    *extra = (struct fm_plan_extra){0};
     int rc = fm_handle_needs_sweep(f, err);
     if (!rc) rc = fm_handle_device(f, err);
     if (!rc) rc = fm_handle_plan(f, err);
@@ -38,6 +44,11 @@ static int plan(struct foldmill *f, struct fm_plan_extra *extra, struct fm_error
                                     .device = f->backend->describe(f->device),
                                     .lanes = f->backend->lanes(f->device),
                                     .seconds = expected_seconds(f)};
+    if (valid && f->explain) {
+        rc = fm_plan_explain(extra, &f->prepared, f->backend, f->device, most_explained, err);
+        if (rc) fm_plan_explain_free(extra);
+        return rc;
+    }
     if (!valid) fm_fail(err, FM_ESHAPE, "no trial is valid; the first one: %s", f->prepared.trials[0].reason);
     return valid ? 0 : FM_ESHAPE;
 }
@@ -54,9 +65,10 @@ int fm_plan_json(struct foldmill *f, char **out, struct fm_error *err)
     struct fm_plan_extra extra;
     struct fm_text text = {0};
     *out = NULL;
-    int rc = plan(f, &extra, err);
+    int rc = plan(f, &extra, EXPLAINED_JSON, err);
     if (rc && !(rc == FM_ESHAPE && f->has_plan)) return rc;
     fm_plan_write_json(&text, &f->prepared, &extra);
+    fm_plan_explain_free(&extra);
     return give(rc, &text, out, err);
 }
 
@@ -65,9 +77,10 @@ int fm_plan_text(struct foldmill *f, const struct fm_look *look, char **out, str
     struct fm_plan_extra extra;
     struct fm_text text = {0};
     *out = NULL;
-    int rc = plan(f, &extra, err);
+    int rc = plan(f, &extra, EXPLAINED_TEXT, err);
     if (rc && !(rc == FM_ESHAPE && f->has_plan)) return rc;
     fm_plan_write_text(&text, &f->prepared, &extra, look);
+    fm_plan_explain_free(&extra);
     return give(rc, &text, out, err);
 }
 

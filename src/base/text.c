@@ -201,3 +201,13 @@ void fm_text_add_shown(struct fm_text *t, const char *s)
     fm_text_add_string(t, s);
     if (!t->failed && t->data) t->size = before + strlen(fm_printable(t->data + before));
 }
+
+const char *fm_show_bytes(int64_t bytes, char buffer[FM_BYTES_TEXT])
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1000 && unit < 4; unit++) value /= 1000;
+    snprintf(buffer, FM_BYTES_TEXT, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return buffer;
+}

@@ -54,4 +54,8 @@ const char *fm_show(const char *text, size_t size, char *buffer, size_t buffer_s
 /* The same in place, for a text that ends in '\0'; it never grows. Gives `text`. */
 char *fm_printable(char *text);
 
+#define FM_BYTES_TEXT 32
+/* Bytes for a person: "640 bytes", "1.5 kB", "12.0 MB" (powers of 1000); gives `buffer`. */
+const char *fm_show_bytes(int64_t bytes, char buffer[FM_BYTES_TEXT]);
+
 #endif

@@ -10,7 +10,8 @@ int fm_command_open(const struct fm_arguments *a, struct foldmill **sweep, struc
                                  .setting_count = a->nsettings,
                                  .device = a->device,
                                  .lanes = a->lanes,
-                                 .fresh = a->fresh};
+                                 .fresh = a->fresh,
+                                 .explain = a->explain};
     return fm_open(sweep, a->words[0], &options, err);
 }
 

@@ -8,6 +8,7 @@
 
 #define MAX_OPTIONS 32
 #define MAX_LANES   4096
+#define MAX_BATCH   32768
 
 static const struct fm_option *find(const struct fm_command *command, int id)
 {
@@ -85,6 +86,9 @@ static int take(enum fm_option_id id, const char *value, struct fm_arguments *a,
         if (fm_parse_number(value, strlen(value), &a->seconds) && a->seconds > 0 && a->seconds <= 3600)
             return 0;
         return fm_fail(err, FM_EUSAGE, "--seconds takes a number above 0 and up to 3600");
+    case FM_OPTION_NETWORK: a->network = value; return 0;
+    case FM_OPTION_BATCH: return whole("batch", value, MAX_BATCH, &a->batch, err);
+    case FM_OPTION_EXPLAIN: a->explain = true; return 0;
     case FM_OPTION_WEIGHTS:
         a->weights = value;
         a->exports |= 1u << id;

@@ -19,6 +19,9 @@ enum fm_option_id {
     FM_OPTION_COLOR,
     FM_OPTION_TRIAL,
     FM_OPTION_SECONDS,
+    FM_OPTION_NETWORK,
+    FM_OPTION_BATCH,
+    FM_OPTION_EXPLAIN,
     FM_OPTION_TRIALS,
     FM_OPTION_RUNS,
     FM_OPTION_HISTORY,
@@ -40,14 +43,14 @@ enum fm_color_choice { FM_COLOR_AUTO, FM_COLOR_ALWAYS, FM_COLOR_NEVER };
 struct fm_arguments {
     const char *words[3]; /* arguments that are no options */
     int nwords;
-    const char *journal, *device, *weights;
+    const char *journal, *device, *weights, *network;
     const char **settings; /* owned */
     size_t nsettings;
-    int64_t lanes, trial; /* 0 = not given */
+    int64_t lanes, trial, batch; /* 0 = not given */
     double seconds;
     enum fm_color_choice color;
     unsigned exports; /* bits of the ids FM_OPTION_TRIALS ... FM_OPTION_WEIGHTS */
-    bool fresh, quiet, json, help;
+    bool fresh, quiet, json, explain, help;
 };
 
 struct fm_command {
@@ -85,7 +88,7 @@ void fm_options_help(const struct fm_command *command, FILE *out);
     }
 #define FM_DEVICE_OPTION                                                                                     \
     {                                                                                                        \
-        "device", 0, FM_OPTION_DEVICE, "NAME", "cpu, or auto (default); cuda is not available yet"           \
+        "device", 0, FM_OPTION_DEVICE, "NAME", "cpu, or auto (default); see foldmill devices"                \
     }
 #define FM_LANES_OPTIONS                                                                                     \
     {"lanes", 0, FM_OPTION_LANES, "N", "runs at a time; default: the usable cores (alias --workers)"},       \

@@ -3,8 +3,12 @@
 #include "cli/terminal.h"
 
 static const struct fm_option options[] = {
-    FM_SET_OPTION,     FM_DEVICE_OPTION,
-    FM_LANES_OPTIONS,  {"json", 0, FM_OPTION_JSON, NULL, "print the plan as one JSON object"},
+    FM_SET_OPTION,
+    FM_DEVICE_OPTION,
+    FM_LANES_OPTIONS,
+    {"json", 0, FM_OPTION_JSON, NULL, "print the plan as one JSON object"},
+    {"explain", 0, FM_OPTION_EXPLAIN, NULL,
+     "also tell how the device computes each network at each batch size"},
     FM_COMMON_OPTIONS,
 };
 

@@ -182,6 +182,11 @@ struct fm_backend {
     int (*wait)(struct fm_device *device, int milliseconds, struct fm_report *report, struct fm_error *err);
     /* Asks the lane to end its running request at the next step and to answer the queued ones undone. */
     void (*cancel)(struct fm_lane *lane);
+
+    /* May be NULL. The floating point operations a second that one core (of a GPU: the whole) reaches at
+     * most, measured with nothing but multiply-adds in registers, on the caller's thread where it is a
+     * processor, for about `seconds`; 0 = unknown. */
+    double (*peak)(const struct fm_device *device, double seconds);
 };
 
 /* The backend of that name, a table that lives as long as the process; `auto` is the best one there is;

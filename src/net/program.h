@@ -268,9 +268,13 @@ struct fm_program {
 
 void fm_program_free(struct fm_program *program);
 
-/* Floating point operations of one example: forward and backward (products only), for cost and time
- * estimates. */
+/* Floating point operations that one example needs: those of the layers' products, forward and backward. Taps
+ * on rows of padding do not count, nor products with gradients that are zero because max pooling chose other
+ * rows; one-hot letters count as sums of rows. It is the same whatever a backend really does: for cost, time
+ * and speed. */
 double fm_program_flops(const struct fm_program *program, bool training);
+/* Of one operation; 0 for what is no product. */
+double fm_op_flops(const struct fm_program *program, const struct fm_op *op);
 
 /* Writes the initial value of every variable, float_count floats, in the portable layout. */
 int fm_program_initialize(const struct fm_program *program, uint64_t key, float *parameters,

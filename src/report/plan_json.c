@@ -3,6 +3,7 @@
 #include "report/plan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *class_name(const struct fm_prepared *p, int64_t k, char buffer[24])
 {
@@ -105,6 +106,38 @@ static void write_networks(struct fm_json *j, const struct fm_prepared *p)
     fm_json_close(j, ']');
 }
 
+/* The text as lines: it is for people, and its form may change. */
+static void write_lines(struct fm_json *j, const char *text)
+{
+    fm_json_open(j, "lines", '[');
+    for (const char *line = text; *line;) {
+        char shown[512];
+        const size_t size = strcspn(line, "\n");
+        j->line = "    ";
+        fm_json_string(j, NULL, fm_show(line, size, shown, sizeof shown));
+        line += size + (line[size] == '\n');
+    }
+    fm_json_close(j, ']');
+}
+
+static void write_explained(struct fm_json *j, const struct fm_plan_extra *extra)
+{
+    fm_json_open(j, "explain", '[');
+    for (int64_t i = 0; i < extra->nexplained; i++) {
+        const struct fm_plan_explained *e = &extra->explained[i];
+        j->line = "  ";
+        fm_json_open(j, NULL, '{');
+        fm_json_integer(j, "network", e->network);
+        fm_json_integer(j, "batch_size", e->batch);
+        fm_json_integer(j, "first_trial", e->first);
+        fm_json_integer(j, "trials", e->trials);
+        write_lines(j, e->text);
+        fm_json_close(j, '}');
+    }
+    fm_json_close(j, ']');
+    fm_json_integer(j, "explain_more", extra->more_explained);
+}
+
 static void write_notes(struct fm_json *j, const struct fm_notes *notes)
 {
     for (size_t i = 0; notes && i < notes->count; i++) {
@@ -130,6 +163,7 @@ void fm_plan_write_json(struct fm_text *text, const struct fm_prepared *p, const
     fm_json_integer(&j, "runs", fm_plan_runs(p));
     write_networks(&j, p);
     fm_json_number(&j, "seconds", extra->seconds);
+    if (extra->explained) write_explained(&j, extra);
     fm_json_open(&j, "notes", '[');
     write_notes(&j, extra->before);
     write_notes(&j, &p->notes);

@@ -12,16 +12,6 @@
 #define TRIALS_NAMED  8
 #define ROWS_SHOWN    40
 
-static const char *human_bytes(int64_t bytes, char buffer[32])
-{
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-    double value = (double)bytes;
-    int unit = 0;
-    for (; value >= 1000 && unit < 4; unit++) value /= 1000;
-    snprintf(buffer, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return buffer;
-}
-
 static const char *human_seconds(double seconds, char buffer[32])
 {
     if (seconds < 1.5)
@@ -63,12 +53,12 @@ static void add_head(struct fm_text *text, const struct fm_prepared *p, const st
 static void add_data(struct fm_text *text, const struct fm_prepared *p)
 {
     const struct fm_view *view = &p->views[p->longest];
-    char bytes[32], name[40];
+    char bytes[FM_BYTES_TEXT], name[40];
     fm_text_add(text, "%" PRId64 " examples of %" PRId64 " positions in %" PRId64 " record%s",
                 p->examples.count, view->length, p->data.nrecords, p->data.nrecords == 1 ? "" : "s");
     if (p->examples.short_records)
         fm_text_add(text, " (%" PRId64 " too short for one)", p->examples.short_records);
-    fm_text_add(text, ", %s in memory\n", human_bytes(fm_plan_resident(p), bytes));
+    fm_text_add(text, ", %s in memory\n", fm_show_bytes(fm_plan_resident(p), bytes));
     if (!view->class_counts || !p->data.nclasses) return;
     fm_text_add_string(text, "Classes: ");
     for (int64_t k = 0; k < p->data.nclasses && k < CLASSES_SHOWN; k++)
@@ -155,7 +145,7 @@ static void add_folds(struct fm_text *text, const struct fm_prepared *p, const s
 static void add_networks(struct fm_text *text, const struct fm_prepared *p, const struct fm_look *look)
 {
     struct fm_table table;
-    char bytes[32];
+    char bytes[FM_BYTES_TEXT];
     fm_table_init(&table, 3);
     table.left[0] = true;
     fm_table_cell(&table, "network of trials");
@@ -174,7 +164,7 @@ static void add_networks(struct fm_text *text, const struct fm_prepared *p, cons
         fm_table_cell(&table, "%s", cell.data ? cell.data : "");
         fm_text_fini(&cell);
         fm_table_cell(&table, "%" PRId64, p->networks[n].program->param_count);
-        fm_table_cell(&table, "%s", p->networks[n].bytes ? human_bytes(p->networks[n].bytes, bytes) : "");
+        fm_table_cell(&table, "%s", p->networks[n].bytes ? fm_show_bytes(p->networks[n].bytes, bytes) : "");
     }
     fm_text_add_string(text, "\n");
     fm_table_print(&table, text, "  ", fm_look_bold(look), fm_look_off(look));
@@ -194,6 +184,19 @@ static void add_invalid(struct fm_text *text, const struct fm_prepared *p, const
     }
     if (invalid > ROWS_SHOWN)
         fm_text_add(text, "  and %" PRId64 " more (plan --json has all)\n", invalid - ROWS_SHOWN);
+}
+
+static void add_explained(struct fm_text *text, const struct fm_plan_extra *extra, const struct fm_look *look)
+{
+    for (int64_t i = 0; i < extra->nexplained; i++) {
+        const struct fm_plan_explained *e = &extra->explained[i];
+        fm_text_add(text, "\n%sTrial %" PRId64, fm_look_bold(look), e->first);
+        if (e->trials > 1) fm_text_add(text, " and %" PRId64 " more", e->trials - 1);
+        fm_text_add(text, ": batches of %" PRId64 "%s\n%s", e->batch, fm_look_off(look), e->text);
+    }
+    if (extra->more_explained)
+        fm_text_add(text, "\nand %" PRId64 " more (plan --explain --json has more of them)\n",
+                    extra->more_explained);
 }
 
 static void add_notes(struct fm_text *text, const struct fm_notes *notes, const struct fm_look *look)
@@ -222,6 +225,8 @@ void fm_plan_write_text(struct fm_text *text, const struct fm_prepared *p, const
             fm_text_add(text, ", %" PRId64 " lane%s", extra->lanes, extra->lanes == 1 ? "" : "s");
         fm_text_add_string(text, "\n");
     }
+    add_explained(text, extra, look);
+    if (extra->nexplained) fm_text_add_string(text, "\n");
     if (!isnan(extra->seconds))
         fm_text_add(text, "Expected time: about %s, less where runs stop early\n",
                     human_seconds(extra->seconds, seconds));

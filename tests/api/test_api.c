@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,23 +211,71 @@ Test(api, journal_path_is_the_stem_beside_the_file)
     }
 }
 
+struct measured {
+    int rows, lanes;
+    double peak;
+    char networks[64];
+};
+
+static void on_machine(void *context, const struct fm_bench_machine *machine)
+{
+    struct measured *seen = context;
+    cr_expect(eq(int, seen->rows, 0), "the machine comes first");
+    cr_expect(strncmp(machine->device, "cpu: ", 5) == 0);
+    cr_expect(strncmp(machine->numbers, "cpu-", 4) == 0);
+    cr_expect(gt(i64, machine->cores, 0));
+    seen->peak = machine->peak_gflops;
+}
+
+static void on_lanes(void *context, const struct fm_bench_lanes *lanes)
+{
+    struct measured *seen = context;
+    seen->lanes++;
+    cr_expect(eq(i64, lanes->lanes, 2));
+    cr_expect(lanes->times > 0.05 && lanes->times < 20, "%g", lanes->times);
+}
+
 static void on_row(void *context, const struct fm_bench_row *row)
 {
-    int *rows = context;
-    (*rows)++;
+    struct measured *seen = context;
+    seen->rows++;
+    strncat(seen->networks, row->network, sizeof seen->networks - strlen(seen->networks) - 1);
     cr_expect(gt(dbl, row->steps_per_second, 0.0));
     cr_expect(epsilon_eq(dbl, row->examples_per_second, row->steps_per_second * (double)row->batch, 1e-6));
     cr_expect(gt(dbl, row->gflops, 0.0));
+    if (isnan(seen->peak))
+        cr_expect(isnan(row->share));
+    else
+        cr_expect(epsilon_eq(dbl, row->share, row->gflops / seen->peak, 1e-9));
 }
 
 Test(api, bench_and_devices)
 {
     struct fm_error err = {0};
-    int rows = 0;
+    struct measured seen = {0};
+    const struct fm_bench_calls calls = {on_machine, on_row, on_lanes, &seen};
     char *text = NULL;
-    cr_expect(eq(int, fm_bench("cpu", 0.2, on_row, &rows, &err), 0), "%s", err.text);
-    cr_expect(eq(int, rows, 7));
-    cr_expect(eq(int, fm_bench("cuda", 0.2, on_row, &rows, &err), FM_ELATER));
+    struct fm_bench_options what = {.device = "cpu", .seconds = 0.3};
+    cr_expect(eq(int, fm_bench(&what, &calls, &err), 0), "%s", err.text);
+    cr_expect(eq(str, seen.networks, (char *)"SSSSSP2P2P2P3P3P3"));
+    cr_expect(gt(dbl, seen.peak, 0.01));
+    cr_expect(le(int, seen.lanes, 1));
+    seen = (struct measured){0};
+    what = (struct fm_bench_options){.device = "reference", .network = "P2", .batch = 3, .seconds = 0.05};
+    cr_expect(eq(int, fm_bench(&what, &calls, &err), 0), "%s", err.text);
+    cr_expect(eq(int, seen.rows, 1));
+    cr_expect(eq(int, seen.lanes, 0), "only the whole table compares lanes");
+    cr_expect(isnan(seen.peak), "the reference knows no peak");
+    what.device = "cuda";
+    cr_expect(eq(int, fm_bench(&what, &calls, &err), FM_ELATER));
+    err = (struct fm_error){0};
+    what = (struct fm_bench_options){.network = "Q", .seconds = 1};
+    cr_expect(eq(int, fm_bench(&what, &calls, &err), FM_EUSAGE));
+    cr_expect(strstr(err.text, "'Q'") != NULL, "%s", err.text);
+    what = (struct fm_bench_options){.batch = 32769, .seconds = 1};
+    cr_expect(eq(int, fm_bench(&what, &calls, NULL), FM_EUSAGE));
+    what = (struct fm_bench_options){.seconds = NAN};
+    cr_expect(eq(int, fm_bench(&what, &calls, NULL), FM_EUSAGE));
     cr_expect(eq(int, fm_device_list(&text, NULL), 0));
     cr_expect(strncmp(text, "cpu ", 4) == 0);
     fm_text_release(text);

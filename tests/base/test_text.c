@@ -300,6 +300,23 @@ Test(memory, growing_keeps_items_and_survives_failure)
     fm_free(copy);
 }
 
+Test(text, bytes_for_a_person)
+{
+    static const struct {
+        int64_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 bytes"},
+                 {999, "999 bytes"},
+                 {1000, "1.0 kB"},
+                 {1536, "1.5 kB"},
+                 {12000000, "12.0 MB"},
+                 {INT64_C(7200000000000), "7.2 TB"},
+                 {INT64_MAX, "9223372.0 TB"}};
+    char buffer[FM_BYTES_TEXT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_assert_str_eq(fm_show_bytes(cases[i].bytes, buffer), cases[i].text);
+}
+
 Test(memory, products_are_checked)
 {
     int64_t product = 0;

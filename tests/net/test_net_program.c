@@ -799,6 +799,44 @@ Test(net_program, flops_are_those_of_the_products)
     ts_network_fini(&n);
 }
 
+/* What ../shared/cpu_kernels.md counts of the reference networks: S 0.121, P2 1.97, P3 3.91 MFLOP. */
+Test(net_program, flops_count_no_padding_and_nothing_that_pooling_left_zero)
+{
+#define SWISH "conv1d: {filters: 64, kernel_size: 5, padding: same, activation: swish}, "
+    static const struct {
+        const char *model;
+        bool letters;
+        int64_t rows, channels;
+        double flops;
+    } nets[] = {
+        {"[conv1d: {filters: 24, kernel_size: 9, activation: relu}, max_pooling1d: {pool_size: 4}, flatten, "
+         "dense: {units: 20, activation: relu}, dense: {units: 2, activation: softmax}]",
+         false, 104, 1, 2.0 * 96 * 9 * 24 + 2.0 * 24 * 9 * 24 + 6.0 * 576 * 20 + 6.0 * 20 * 2},
+        {"[" SWISH SWISH "flatten, dense: {units: 3, activation: softmax}]", true, 17, 21,
+         3 * 2.0 * 79 * 64 * 64 + 2.0 * 79 * 64 + 6.0 * 17 * 64 * 3},
+        {"[" SWISH SWISH SWISH "flatten, dense: {units: 3, activation: softmax}]", true, 17, 21,
+         2 * 3 * 2.0 * 79 * 64 * 64 + 2.0 * 79 * 64 + 6.0 * 17 * 64 * 3},
+        /* four windows from rows 0, 3, 6 and 9 of 11: the last one's third tap is padding */
+        {"[conv1d: {filters: 5, kernel_size: 3, strides: 3, padding: same, activation: relu}, flatten, "
+         "dense: "
+         "{units: 2, activation: softmax}]",
+         false, 11, 2, 2 * (2.0 * 11 * 2 * 5) + 3 * (2.0 * 20 * 2)},
+    };
+#undef SWISH
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        struct ts_network n;
+        struct fm_net_input input = ts_net_input(nets[i].rows, nets[i].channels);
+        const struct fm_train_config train = ts_net_train(
+            nets[i].letters ? FM_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY : FM_LOSS_CATEGORICAL_CROSSENTROPY);
+        input.letters = nets[i].letters;
+        input.nclasses = nets[i].letters ? 3 : 2;
+        cr_assert_eq(ts_network_init(&n, nets[i].model, &input, &train), 0, "%s", n.error.text);
+        cr_expect_eq(fm_program_flops(n.program, true), nets[i].flops, "%s: %.1f, not %.1f", nets[i].model,
+                     fm_program_flops(n.program, true), nets[i].flops);
+        ts_network_fini(&n);
+    }
+}
+
 Test(net_program, listing_names_everything)
 {
     struct ts_network n;

@@ -192,6 +192,8 @@ void fm_cpu_state_layout(const struct fm_cpu_plan *plan, struct fm_host_layout *
 void fm_cpu_parameters(struct fm_lane *host, const float *portable);
 void fm_cpu_blob_read(const struct fm_lane *host, const unsigned char *state, unsigned char *blob);
 void fm_cpu_blob_write(const struct fm_lane *host, unsigned char *state, const unsigned char *blob);
+/* peak.c: as the backend's (engine/backend.h). */
+double fm_cpu_peak(const struct fm_device *device, double seconds);
 /* guard.c: zero rows around tensors; with guards, a pattern (a signalling NaN) everywhere else, which tests
  * ask to be whole between the buffers. */
 void fm_cpu_fill(struct fm_cpu_lane *lane);

@@ -191,6 +191,7 @@ const struct fm_executor fm_cpu_executor = {
     .blob_read = fm_cpu_blob_read,
     .blob_write = fm_cpu_blob_write,
     .permute = permute,
+    .peak = fm_cpu_peak,
 };
 
 static int cpu_open(struct fm_device **device, const struct fm_device_options *options, struct fm_error *err)

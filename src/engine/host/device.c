@@ -151,6 +151,11 @@ int fm_host_explain(const struct fm_device *device, const struct fm_program *pro
     return device->executor->explain(device, program, batch, text, err);
 }
 
+double fm_host_peak(const struct fm_device *device, double seconds)
+{
+    return device->executor->peak ? device->executor->peak(device, seconds) : 0;
+}
+
 /* ---- lanes ---- */
 
 int fm_host_lane_open(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,

@@ -95,6 +95,8 @@ struct fm_executor {
      * fm_permutation_many. */
     void (*permute)(const struct fm_device *device, const struct fm_permutation *p, uint64_t first,
                     int64_t count, uint64_t *places);
+    /* As in engine/backend.h; NULL = unknown. */
+    double (*peak)(const struct fm_device *device, double seconds);
 };
 
 /* A request on its way, and the report it will give: allocated by submit, so that finishing cannot fail. */
@@ -208,6 +210,7 @@ int64_t fm_host_cost(const struct fm_device *device, const struct fm_program *pr
 uint64_t fm_host_plan_hash(const struct fm_device *device, const struct fm_program *program, int64_t batch);
 int fm_host_explain(const struct fm_device *device, const struct fm_program *program, int64_t batch,
                     struct fm_text *text, struct fm_error *err);
+double fm_host_peak(const struct fm_device *device, double seconds);
 int fm_host_lane_open(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,
                       struct fm_error *err);
 void fm_host_lane_close(struct fm_lane *lane);
@@ -235,7 +238,7 @@ int fm_host_wait(struct fm_device *device, int milliseconds, struct fm_report *r
         .state_read = fm_host_state_read, .state_write = fm_host_state_write,                                \
         .snapshot_read = fm_host_snapshot_read, .snapshot_write = fm_host_snapshot_write,                    \
         .parameters_write = fm_host_parameters_write, .submit = fm_host_submit, .wait = fm_host_wait,        \
-        .cancel = fm_queue_cancel                                                                            \
+        .cancel = fm_queue_cancel, .peak = fm_host_peak                                                      \
     }
 
 /* ---- between the files of the host ---- */
