@@ -189,6 +189,7 @@ static inline void fm_lane_prefetch(const struct fm_lane *lane, const struct fm_
     const int64_t bytes =
         data->letters ? slab->rows : slab->rows * data->channels * (int64_t)sizeof *data->values;
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(first + at);
+    __builtin_prefetch(first + bytes - 1); /* windows seldom begin with a cache line */
 }
 
 /* ---- for the backends: device.c ---- */
