@@ -57,6 +57,14 @@ def rows_of_json(value, network=None):
     return rows
 
 
+def number_or_none(word, kind=float):
+    """Cells may be shares in percent, or "-"."""
+    try:
+        return kind(word)
+    except ValueError:
+        return None
+
+
 def rows_of_table(text):
     """The same from the table; its columns are found by their headings, which name no blanks."""
     columns, rows = None, {}
@@ -67,10 +75,9 @@ def rows_of_table(text):
             continue
         if not columns or len(words) < len(columns):
             continue
-        try:
-            cells = dict(zip(columns[2:], map(float, words[2 : len(columns)])))
-            took, batch = row_time(cells), int(words[1])
-        except ValueError:
+        cells = dict(zip(columns[2:], map(number_or_none, words[2 : len(columns)])))
+        took, batch = row_time(cells), number_or_none(words[1], int)
+        if batch is None:
             continue
         if took:
             rows[words[0], batch] = took

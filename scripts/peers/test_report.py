@@ -4,11 +4,23 @@ import unittest
 
 from peers import contestants, report, sweeps
 
-TABLE = """network  batch      steps/s   examples/s    us/step   GFLOP/s
-S            1       6460.8         6461      154.8     0.984
-S           64        216.2        13839     4624.5     2.108
+TABLE = """cpu: avx512, 1 worker thread; numbers cpu-fma; 2 usable cores
+peak of one core: 179.0 GFLOP/s (multiply-adds in registers)
+
+network  batch      steps/s   examples/s    us/step   GFLOP/s  of_peak
+S            1       6460.8         6461      154.8     0.984        -
+S           64        216.2        13839     4624.5     2.108       2%
 a line between that has more words than the table has columns in it
-P2           8        185.0         1480     5404.2     3.137
+P2           8        185.0         1480     5404.2     3.137       3%
+
+2 lanes: 1.97x the work of one (S at batch 64)
+Each row is the best of many stretches of 20 ms: other work only ever makes one slower.
+"""
+JSON = """{"format": 1, "device": "cpu: avx512, 1 worker thread", "numbers": "cpu-fma", "cores": 2, "peak_gflops": 179.0, "rows": [
+  {"network": "S", "batch": 1, "steps_per_second": 6460, "examples_per_second": 6460, "us_per_step": 154.8, "share": null},
+  {"network": "S", "batch": 64, "steps_per_second": 216.2, "us_per_step": 4624.5, "gflops": 2.1, "share": 0.02},
+  {"network": "P2", "batch": 8, "steps_per_second": 185.0, "us_per_step": 5404.2, "gflops": 3.137, "share": 0.03}],
+  "side_by_side": {"network": "S", "batch": 64, "lanes": 2, "times": 1.97}}
 """
 LSCPU = """Architecture:   x86_64
 CPU(s):         2
@@ -30,6 +42,7 @@ class ParseBench(unittest.TestCase):
 
     def test_table(self):
         self.assertEqual(report.parse_bench(TABLE), self.expected)
+        self.assertEqual(report.parse_bench(JSON), self.expected)
 
     def test_table_with_more_columns_and_without_times(self):
         self.assertEqual(report.parse_bench("network batch lanes us/step peak\nS 64 1 95.5 0.4\n"), {("S", 64): 95.5})
