@@ -104,10 +104,12 @@ $(B)/obj/src/net/initialize.o: private OPT = -O3
 ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 ISA_avx2 := -march=x86-64-v3
 ISA_portable :=
+# Lines, no variables: those of unrolled tiles take as long to track as all else takes to compile.
+ISA_DEBUG := $(if $(filter -g%,$(CFLAGS)),-g1)
 define ISA_RULE
 $(B)/obj/src/engine/cpu/isa/%.$(1).o: src/engine/cpu/isa/%.c $(B)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) $$(ISA_$(1)) -DFM_ISA=$(1) -MMD -MP -c $$< -o $$@
+	$$(CC) $$(ALL_CFLAGS) $$(ISA_$(1)) $$(ISA_DEBUG) -DFM_ISA=$(1) -MMD -MP -c $$< -o $$@
 endef
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
 $(ISA_OBJECTS): private OPT = $(if $(SAN),-O1 -DFM_KEEP_LOOPS,-O3) -Wno-psabi
