@@ -66,7 +66,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 # A target that first sets up builds on all cores, unless the caller said how many.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
-.PHONY: all check slow demo bench bench-kernels install uninstall clean format help config setup man fuzzers tests FORCE \
+.PHONY: all check slow demo bench bench-kernels bench-networks install uninstall clean format help config setup man fuzzers tests FORCE \
 	check-run plain-programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -180,9 +180,13 @@ bench: all
 bench-kernels: $(B)/tests/bench/kernels $(B)/tests/bench/convolve
 	@for program in $^; do $$program $(T); done
 
+bench-networks: $(B)/tests/bench/networks
+	@$< $(T)
+
+$(B)/tests/bench/networks: $(B)/obj/tests/support/bench.o
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN_FLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) $(LDLIBS)
+	$(CC) $(SAN_FLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDLIBS)
 
 man: $(MAN)
 
@@ -238,6 +242,7 @@ help:
 	@echo "make slow           sanitizers over the suite, fuzzers ($(FUZZ_SECONDS) s each), kills, learning"
 	@echo "make bench          measure this machine; beside the study's prototype where ../shared has it"
 	@echo "make bench-kernels  measure the CPU engine's routines by shape and instruction set (T=word picks lines)"
+	@echo "make bench-networks measure training steps and evaluations of networks on the CPU engine (T=word picks)"
 	@echo "make install        program, libraries, header, man page (PREFIX=$(PREFIX) DESTDIR=)"
 	@echo "make uninstall      take them away again"
 	@echo "make setup          only install the Debian packages that are missing"
