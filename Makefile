@@ -114,7 +114,7 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
 $(ISA_OBJECTS): private OPT = $(if $(SAN),-O1 -DFM_KEEP_LOOPS,-O3) -Wno-psabi
 
-$(B)/obj/tests/%.o: ALL_CFLAGS += -Itests
+$(B)/obj/tests/%.o: private ALL_CFLAGS += -Itests
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \
 	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES) $(wildcard tests/bench/*.c)))

@@ -8,7 +8,6 @@ CALL(conv_pool, fm_conv_pool)
 CALL(conv_pool_grad, fm_conv_pool_grad)
 CALL(letters, fm_letters)
 CALL(letters_grad, fm_letters)
-CALL(narrow_expand, fm_narrow)
 CALL(narrow, fm_narrow)
 CALL(narrow_weights, fm_narrow)
 CALL(narrow_input, fm_narrow)
@@ -71,7 +70,7 @@ static void measure_narrow(const struct bench *bench, int64_t groups, int64_t de
     enum { TAPS = 5, ROWS = 96 };
     const int64_t filters = groups * width;
     float *c = bench->c;
-    const struct fm_narrow p = {.rows = ROWS + TAPS - 1,
+    const struct fm_narrow p = {.count = 1,
                                 .in_rows = ROWS,
                                 .out_rows = ROWS,
                                 .taps = TAPS,
@@ -84,17 +83,14 @@ static void measure_narrow(const struct bench *bench, int64_t groups, int64_t de
                                 .x = bench->a,
                                 .w = bench->b,
                                 .dy = bench->a,
-                                .xe = c,
+                                .turned = c,
                                 .y = c + FLOATS / 4,
                                 .dw = c + FLOATS / 2,
                                 .dx = c + FLOATS / 2 + FLOATS / 4};
     static const struct {
         const char *name;
         call_fn *call;
-    } kinds[] = {{"expand", call_narrow_expand},
-                 {"forward", call_narrow},
-                 {"dW", call_narrow_weights},
-                 {"dX", call_narrow_input}};
+    } kinds[] = {{"forward", call_narrow}, {"dW", call_narrow_weights}, {"dX", call_narrow_input}};
     for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
         char name[80];
         snprintf(name, sizeof name, "narrow %lldx(%lld -> %lld) k%d, %s", (long long)groups, (long long)depth,
@@ -115,6 +111,7 @@ static void measure_convolve(const struct bench *bench)
     measure_narrow(bench, 64, 1, 1);
     measure_narrow(bench, 64, 1, 2);
     measure_narrow(bench, 16, 4, 4);
+    measure_narrow(bench, 8, 8, 8);
 }
 
 int main(int argc, char **argv)

@@ -7,7 +7,8 @@
 
 bool fm_cpu_conv_is_narrow(const struct fm_op *conv)
 {
-    return conv->conv.groups > 1 && conv->out_channels / conv->conv.groups < FM_CPU_NARROW;
+    return conv->conv.groups > 1 && conv->out_channels / conv->conv.groups < FM_CPU_NARROW &&
+           conv->in_channels / conv->conv.groups < FM_CPU_NARROW;
 }
 
 static bool contiguous(const struct fm_op *conv)
@@ -144,40 +145,35 @@ void fm_cpu_conv_pool(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, 
 
 /* ---- groups of few filters ---- */
 
-static struct fm_narrow narrow_view(const struct fm_cpu_task *task, struct fm_cpu_lane *lane)
+static struct fm_narrow narrow_view(const struct fm_op *op)
 {
-    const struct fm_op *op = task->op;
-    const int64_t depth = op->in_channels / op->conv.groups;
-    float *scratch = (float *)(lane->arena + task->scratch);
-    return (struct fm_narrow){.rows = (op->out_rows - 1) * op->conv.stride +
-                                      (op->conv.taps - 1) * op->conv.dilation + 1,
-                              .in_rows = op->in_rows,
+    return (struct fm_narrow){.in_rows = op->in_rows,
                               .out_rows = op->out_rows,
                               .taps = op->conv.taps,
                               .stride = op->conv.stride,
                               .dilation = op->conv.dilation,
                               .pad = op->conv.pad_before,
-                              .depth = depth,
+                              .depth = op->in_channels / op->conv.groups,
                               .width = op->out_channels / op->conv.groups,
                               .filters = op->out_channels,
-                              .acc = op->accumulate,
-                              .scratch = scratch,
-                              .xe = scratch + depth * op->out_channels};
+                              .acc = op->accumulate};
 }
 
 void fm_cpu_conv_narrow(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
                         int64_t count)
 {
     const struct fm_op *op = task->op;
-    struct fm_narrow n = narrow_view(task, lane);
+    struct fm_narrow n = narrow_view(op);
     n.w = fm_cpu_whole(lane, op->in[1]);
     n.bias = fm_cpu_whole(lane, op->in[2]);
-    for (int64_t i = first; i < first + count; i++) {
-        n.x = first_tap(op, lane, i);
-        n.y = fm_cpu_at(lane, op->out[0], i);
-        lane->k->narrow_expand(&n);
+    n.xstride = fm_cpu_stride(lane, op->in[0]);
+    n.ystride = fm_cpu_stride(lane, op->out[0]);
+    for (int64_t i = 0; i < count; i += n.count) {
+        n.count = count - i < task->micro ? count - i : task->micro;
+        n.x = first_tap(op, lane, first + i);
+        n.y = fm_cpu_at(lane, op->out[0], first + i);
         lane->k->narrow(&n);
-        if (task->act) fm_cpu_activate(task->act, lane, i, 1);
+        if (task->act) fm_cpu_activate(task->act, lane, first + i, n.count);
     }
 }
 
@@ -185,30 +181,48 @@ void fm_cpu_conv_narrow_weight_grad(const struct fm_cpu_task *task, struct fm_cp
                                     int64_t count)
 {
     const struct fm_op *op = task->op;
-    struct fm_narrow n = narrow_view(task, lane);
+    struct fm_narrow n = narrow_view(op);
     float *dbias = fm_cpu_whole(lane, op->out[1]);
+    n.count = count;
     n.dw = fm_cpu_whole(lane, op->out[0]);
-    for (int64_t i = first; i < first + count; i++) {
-        n.x = first_tap(op, lane, i);
-        n.dy = fm_cpu_at(lane, op->in[1], i);
-        lane->k->narrow_expand(&n);
-        lane->k->narrow_weights(&n);
-    }
-    if (dbias)
-        lane->k->column_sums(count, op->out_rows, op->out_channels, fm_cpu_at(lane, op->in[1], first),
-                             fm_cpu_stride(lane, op->in[1]), dbias);
+    n.x = first_tap(op, lane, first);
+    n.dy = fm_cpu_at(lane, op->in[1], first);
+    n.xstride = fm_cpu_stride(lane, op->in[0]);
+    n.ystride = fm_cpu_stride(lane, op->in[1]);
+    lane->k->narrow_weights(&n);
+    if (dbias) lane->k->column_sums(count, op->out_rows, op->out_channels, n.dy, n.ystride, dbias);
+}
+
+bool fm_cpu_conv_narrow_turns(const struct fm_op *conv)
+{
+    return conv->in_channels > conv->conv.groups || conv->out_channels > conv->conv.groups;
+}
+
+void fm_cpu_conv_narrow_turn(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
+                             int64_t count)
+{
+    (void)first;
+    (void)count;
+    struct fm_narrow n = narrow_view(task->op);
+    n.w = fm_cpu_whole(lane, task->op->in[1]);
+    n.turned = (float *)(lane->arena + task->scratch);
+    lane->k->narrow_turn(&n);
 }
 
 void fm_cpu_conv_narrow_input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
                                    int64_t count)
 {
     const struct fm_op *op = task->op;
-    struct fm_narrow n = narrow_view(task, lane);
+    struct fm_narrow n = narrow_view(op);
     n.w = fm_cpu_whole(lane, op->in[1]);
-    for (int64_t i = first; i < first + count; i++) {
-        n.dy = fm_cpu_at(lane, op->in[0], i);
-        n.dx = fm_cpu_at(lane, op->out[0], i);
+    if (fm_cpu_conv_narrow_turns(op)) n.turned = (float *)(lane->arena + task->scratch);
+    n.ystride = fm_cpu_stride(lane, op->in[0]);
+    n.dxstride = fm_cpu_stride(lane, op->out[0]);
+    for (int64_t i = 0; i < count; i += n.count) {
+        n.count = count - i < task->micro ? count - i : task->micro;
+        n.dy = fm_cpu_at(lane, op->in[0], first + i);
+        n.dx = fm_cpu_at(lane, op->out[0], first + i);
         lane->k->narrow_input(&n);
-        if (task->act) fm_cpu_activate_grad(task->act, lane, i, 1);
+        if (task->act) fm_cpu_activate_grad(task->act, lane, first + i, n.count);
     }
 }

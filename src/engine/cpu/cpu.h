@@ -33,7 +33,7 @@
 #define FM_CPU_CHUNK 128
 /* Variables and tensors start at multiples of so many bytes, and so much room is behind each tensor. */
 #define FM_CPU_ALIGN 64
-/* Convolutions in groups of fewer filters than this are done along all filters at once. */
+/* Convolutions in groups of fewer filters and channels than this are done along all filters at once. */
 #define FM_CPU_NARROW 16
 
 struct fm_cpu_lane;
@@ -134,11 +134,13 @@ typedef void fm_cpu_run(const struct fm_cpu_task *task, struct fm_cpu_lane *lane
                         int64_t count);
 /* gather.c */
 fm_cpu_run fm_cpu_gather, fm_cpu_onehot;
-/* conv.c, conv_grad.c, conv_narrow.c */
+/* conv.c, conv_grad.c */
 fm_cpu_run fm_cpu_conv, fm_cpu_conv_letters, fm_cpu_conv_pool, fm_cpu_conv_narrow;
 fm_cpu_run fm_cpu_conv_turn, fm_cpu_conv_weight_grad, fm_cpu_conv_input_grad, fm_cpu_conv_letters_grad,
-    fm_cpu_conv_pool_grad, fm_cpu_conv_narrow_weight_grad, fm_cpu_conv_narrow_input_grad;
+    fm_cpu_conv_pool_grad, fm_cpu_conv_narrow_turn, fm_cpu_conv_narrow_weight_grad,
+    fm_cpu_conv_narrow_input_grad;
 bool fm_cpu_conv_is_narrow(const struct fm_op *conv);
+bool fm_cpu_conv_narrow_turns(const struct fm_op *conv); /* its input gradient reads the kernel turned */
 bool fm_cpu_conv_pool_fits(const struct fm_op *conv, const struct fm_op *act, const struct fm_op *pool);
 /* Whether the gradient can be taken from the winners alone. */
 bool fm_cpu_conv_pool_grad_fits(const struct fm_op *conv, const struct fm_op *pool);
@@ -163,8 +165,10 @@ void fm_cpu_band_outer(const struct fm_cpu_band *band, const struct fm_product *
 void fm_cpu_band_inner(const struct fm_cpu_band *band, struct fm_product *p, int64_t total, int64_t first,
                        int64_t count);
 /* dense.c */
-fm_cpu_run fm_cpu_dense, fm_cpu_dense_weight_grad, fm_cpu_dense_input_grad;
+fm_cpu_run fm_cpu_dense, fm_cpu_dense_turn, fm_cpu_dense_weight_grad, fm_cpu_dense_input_grad;
 bool fm_cpu_dense_is_turned(const struct fm_op *dense);
+/* Whether the input gradient reads the kernel turned, once a step, though it is not stored so. */
+bool fm_cpu_dense_turns(const struct fm_op *dense, int64_t batch);
 /* pass.c */
 fm_cpu_run fm_cpu_activation, fm_cpu_activation_grad, fm_cpu_pool, fm_cpu_pool_grad, fm_cpu_dropout;
 /* The activation `act` of examples first .. first + count - 1, after the task that made its input. */

@@ -139,15 +139,36 @@ void fm_cpu_dense_weight_grad(const struct fm_cpu_task *task, struct fm_cpu_lane
                                           .cm = turned ? in : out});
 }
 
-static void input_grad(const struct fm_op *op, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+/* A kernel that is not stored turned makes rows times rows of the input gradient; over many rows it is turned
+ * once a step instead. */
+#define MANY_ROWS 64
+
+bool fm_cpu_dense_turns(const struct fm_op *dense, int64_t batch)
 {
+    return !dense->dense.letters && !fm_cpu_dense_is_turned(dense) && dense->in_channels >= 16 &&
+           (dense->in_rows >= MANY_ROWS || batch >= MANY_ROWS || dense->in_rows * batch >= MANY_ROWS);
+}
+
+void fm_cpu_dense_turn(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    (void)first;
+    (void)count;
+    const struct fm_op *op = task->op;
+    lane->k->transpose(op->in_channels, op->out_channels, fm_cpu_whole(lane, op->in[1]), op->out_channels,
+                       (float *)(lane->arena + task->scratch), op->in_channels);
+}
+
+static void input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
+{
+    const struct fm_op *op = task->op;
     const struct rows rows = rows_of(op, count);
     const int64_t in = op->in_channels, out = op->out_channels;
     const int64_t dystride = fm_cpu_stride(lane, op->in[0]), dxstride = fm_cpu_stride(lane, op->out[0]);
     const bool one = op->in_rows == 1;
     const float *dy = fm_cpu_at(lane, op->in[0], first), *kernel = fm_cpu_whole(lane, op->in[1]);
     float *dx = fm_cpu_at(lane, op->out[0], first);
-    if (fm_cpu_dense_is_turned(op))
+    if (task->scratch >= 0) kernel = (const float *)(lane->arena + task->scratch);
+    if (fm_cpu_dense_is_turned(op) || task->scratch >= 0)
         lane->k->product(&(struct fm_product){.groups = rows.groups,
                                               .m = rows.m,
                                               .n = in,
@@ -184,7 +205,7 @@ void fm_cpu_dense_input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane 
 {
     for (int64_t i = 0, n; i < count; i += n) {
         n = count - i < task->micro ? count - i : task->micro;
-        input_grad(task->op, lane, first + i, n);
+        input_grad(task, lane, first + i, n);
         if (task->act) fm_cpu_activate_grad(task->act, lane, first + i, n);
     }
 }

@@ -90,19 +90,21 @@ struct fm_letters {
 };
 
 /* Convolutions in groups too narrow for products (filters / groups < 16): everything runs along the filters.
- * Filter f of group f / width reads channels (f / width) * depth + d, d < depth.
- *   narrow_expand   xe[r][d][f] = x[r][(f / width) * depth + d] for `rows` rows (halo rows included)
- *   narrow          y[o][f] (+)= bias[f] + sum over j, d of xe[o*stride + j*dilation][d][f] * w[j][d][f]
- *   narrow_weights  dw[j][d][f] += sum over o of xe[o*stride + j*dilation][d][f] * dy[o][f]
- *   narrow_input    dx[r][c] (+)= sum over j, then f of c's group: dy[o][f] * w[j][d][f], o*stride +
- *                   j*dilation = r + pad, for r in [0, in_rows)
- * One example a call; xe and x start at the row that tap 0 of output row 0 reads. `scratch` holds depth *
- * filters floats. */
+ * Filter f of group f / width reads channels (f / width) * depth + d, d < depth; depth and width are at most
+ * 64.
+ *   narrow          y[e][o][f] (+)= bias[f] + sum over j, d of x[e][o*stride + j*dilation][channel of d] *
+ *                   w[j][d][f], in ascending (j, d)
+ *   narrow_weights  dw[j][d][f] += sum over e, o of x[e][o*stride + j*dilation][channel of d] * dy[e][o][f]
+ *   narrow_turn     turned[j][i][c] = w[j][c % depth][c / depth * width + i], i < width
+ *   narrow_input    dx[e][r][c] (+)= sum over j, i of dy[e][o][c / depth * width + i] * turned[j][i][c], o *
+ *                   stride + j*dilation = r + pad, for r in [0, in_rows); depth = width = 1 reads w instead
+ * x starts at the row that tap 0 of output row 0 reads. */
 struct fm_narrow {
-    int64_t rows, in_rows, out_rows, taps, stride, dilation, pad, depth, width, filters;
+    int64_t count, in_rows, out_rows, taps, stride, dilation, pad, depth, width, filters;
     bool acc;
     const float *x, *w, *bias, *dy;
-    float *xe, *y, *dw, *dx, *scratch;
+    float *y, *dw, *dx, *turned;
+    int64_t xstride, ystride, dxstride; /* per example; ystride: of y and dy */
 };
 
 /* An element-wise pass over `count` examples of n elements each: example e lies at e * stride of its array.
@@ -245,9 +247,9 @@ struct fm_kernels {
     void (*conv_pool_grad)(const struct fm_conv_pool_grad *);
     void (*letters)(const struct fm_letters *);
     void (*letters_grad)(const struct fm_letters *);
-    void (*narrow_expand)(const struct fm_narrow *);
     void (*narrow)(const struct fm_narrow *);
     void (*narrow_weights)(const struct fm_narrow *);
+    void (*narrow_turn)(const struct fm_narrow *);
     void (*narrow_input)(const struct fm_narrow *);
     /* activation.inc, softmax.inc, head.inc, pool.inc, random.inc */
     void (*activation)(const struct fm_activation_pass *);

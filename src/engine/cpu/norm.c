@@ -117,19 +117,22 @@ void fm_cpu_batch_norm_grad_sums(const struct fm_cpu_task *task, struct fm_cpu_l
     }
 }
 
-/* x and dx lie alike when both hold the whole batch; the pass takes one stride for both. */
+/* The pass takes one stride for x and dx; where they differ (zero rows around x), an example at a time. */
 void fm_cpu_batch_norm_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,
                             int64_t count)
 {
     const struct fm_op *op = task->op;
     const struct work w = work_of(task, lane);
-    struct fm_norm_pass p = pass_of(op, 1);
+    const bool alike = fm_cpu_stride(lane, op->in[0]) == fm_cpu_stride(lane, op->out[0]);
+    struct fm_norm_pass p = pass_of(op, alike ? count : 1);
     p.mean = w.mean;
     p.inverse = w.inverse;
     p.scale = w.scale;
     p.ma = w.ma;
     p.mb = w.mb;
-    for (int64_t i = first; i < first + count; i++) {
+    p.xstride = fm_cpu_stride(lane, op->in[0]);
+    p.ystride = fm_cpu_stride(lane, op->in[1]);
+    for (int64_t i = first; i < first + count; i += p.count) {
         p.x = fm_cpu_at(lane, op->in[0], i);
         p.dy = fm_cpu_at(lane, op->in[1], i);
         p.dx = fm_cpu_at(lane, op->out[0], i);

@@ -165,26 +165,23 @@ static int place_tensors(struct fm_cpu_plan *plan, struct fm_error *err)
 static int64_t scratch_bytes(const struct fm_cpu_task *task)
 {
     const struct fm_op *op = task->op;
-    if (task->run == fm_cpu_conv_turn)
+    if (task->run == fm_cpu_dense_turn) return op->in_channels * op->out_channels * (int64_t)sizeof(float);
+    if (task->run == fm_cpu_conv_turn || task->run == fm_cpu_conv_narrow_turn)
         return op->conv.taps * (op->in_channels / op->conv.groups) * op->out_channels *
                (int64_t)sizeof(float);
     if (task->run == fm_cpu_batch_norm_sums || task->run == fm_cpu_batch_norm_grad_sums ||
         task->run == fm_cpu_batch_norm_infer)
         return fm_cpu_batch_norm_scratch(op);
-    if (task->run == fm_cpu_conv_narrow || task->run == fm_cpu_conv_narrow_weight_grad ||
-        task->run == fm_cpu_conv_narrow_input_grad) {
-        const int64_t depth = op->in_channels / op->conv.groups;
-        const int64_t reach =
-            (op->out_rows - 1) * op->conv.stride + (op->conv.taps - 1) * op->conv.dilation + 1;
-        return (reach + 1) * depth * op->out_channels * (int64_t)sizeof(float);
-    }
     return 0;
 }
 
 static struct fm_cpu_task *same_scratch(struct fm_cpu_plan *plan, const struct fm_cpu_task *task)
 {
     for (struct fm_cpu_task *other = plan->tasks; other < task; other++) {
-        const bool turned = other->run == fm_cpu_conv_turn && task->run == fm_cpu_conv_input_grad;
+        const bool turned =
+            (other->run == fm_cpu_dense_turn && task->run == fm_cpu_dense_input_grad) ||
+            (other->run == fm_cpu_conv_turn && task->run == fm_cpu_conv_input_grad) ||
+            (other->run == fm_cpu_conv_narrow_turn && task->run == fm_cpu_conv_narrow_input_grad);
         const bool forward = other->run == fm_cpu_batch_norm_sums && task->run == fm_cpu_batch_norm;
         const bool backward =
             other->run == fm_cpu_batch_norm_grad_sums && task->run == fm_cpu_batch_norm_grad;

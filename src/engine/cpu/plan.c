@@ -189,8 +189,13 @@ static void add_prepare(struct fm_cpu_plan *plan)
     const struct fm_program *p = plan->program;
     for (int i = p->section_first[FM_SECTION_BACKWARD]; i < p->section_first[FM_SECTION_UPDATE]; i++) {
         const struct fm_op *op = &p->ops[i];
-        if (op->code == FM_OP_CONV1D_INPUT_GRAD && !fm_cpu_conv_is_narrow(op))
+        if (op->code == FM_OP_DENSE_INPUT_GRAD && fm_cpu_dense_turns(op, plan->batch))
+            add_simple(plan, op, "turn_kernel", fm_cpu_dense_turn);
+        if (op->code != FM_OP_CONV1D_INPUT_GRAD) continue;
+        if (!fm_cpu_conv_is_narrow(op))
             add_simple(plan, op, "turn_kernel", fm_cpu_conv_turn);
+        else if (fm_cpu_conv_narrow_turns(op))
+            add_simple(plan, op, "turn_kernel", fm_cpu_conv_narrow_turn);
     }
 }
 

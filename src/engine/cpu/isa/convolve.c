@@ -9,7 +9,7 @@ FM_EXPORT(conv_pool);
 FM_EXPORT(conv_pool_grad);
 FM_EXPORT(letters);
 FM_EXPORT(letters_grad);
-FM_EXPORT(narrow_expand);
 FM_EXPORT(narrow);
 FM_EXPORT(narrow_weights);
+FM_EXPORT(narrow_turn);
 FM_EXPORT(narrow_input);

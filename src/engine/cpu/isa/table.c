@@ -5,7 +5,7 @@
 #define FM_LIST(X)                                                                                           \
     X(product) X(dots) X(column_sums) X(transpose) X(peak)                                                   \
     X(conv_pool) X(conv_pool_grad) X(letters) X(letters_grad)                                                \
-    X(narrow_expand) X(narrow) X(narrow_weights) X(narrow_input)                                             \
+    X(narrow) X(narrow_weights) X(narrow_turn) X(narrow_input)                                               \
     X(activation) X(activation_grad) X(pool) X(pool_grad) X(dropout) X(head) X(scale) X(permute)             \
     X(square_sum) X(regularize) X(magnitudes) X(sgd) X(adam) X(rmsprop)               \
     X(norm_sums) X(norm_squares) X(norm_apply) X(norm_grad_sums) X(norm_grad)                                \
