@@ -3,6 +3,8 @@
 # ../shared/prototypes/cpu_kernels lies beside the repository, also builds that prototype and compares row by row, in
 # turns on one core: ours with AVX-512, the prototype, ours with AVX2 (each as far as the processor has it).
 # Environment: ROUNDS (turns of each; default 3, the best counts), SLICE (seconds of a turn; default 0.5).
+# What is empty shall be no argument of least:
+# shellcheck disable=SC2086
 set -euo pipefail
 cd "$(dirname "$0")/.."
 foldmill=$PWD/build/foldmill study=../shared/prototypes/cpu_kernels out=build/bench
@@ -48,10 +50,10 @@ least() { printf '%s\n' "$@" | sort -g | head -n 1; }
 printf '\nBeside the prototype, us a step on core %s, best of %s turns of %s s; target: the issue'\''s, on the study'\''s machine\n' \
     "$core" "$rounds" "$slice"
 printf '%-7s %5s %10s %10s %12s %8s %12s\n' network batch "${isas[0]}" prototype ours/theirs target ours/target
-[ ${#isas[@]} -gt 1 ] && second=${isas[1]} || second=
-lines=
+second=${isas[1]:-}
+lines=''
 while read -r network batch target; do
-    first= other= theirs=
+    first='' other='' theirs=''
     steps=$(awk -v s="$slice" -v t="$target" 'BEGIN {n = int(s * 1e6 / t); print n < 10 ? 10 : n}')
     for ((round = 0; round < rounds; round++)); do
         first=$(least $first "$(ours "${isas[0]}" "$network" "$batch")")
