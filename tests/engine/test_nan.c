@@ -210,6 +210,34 @@ static void check_huge_rate(const struct fm_backend *backend)
     close_subject(&s);
 }
 
+/* Equal numbers far from zero: the rounding of their sum must not make a variance below zero. */
+static void check_equal_numbers(const struct fm_backend *backend, float number)
+{
+    enum { ROWS = 50 };
+    static float x[N * ROWS], y[N];
+    for (int i = 0; i < N * ROWS; i++) x[i] = number;
+    const struct ts_examples examples = {
+        .n = N, .rows = ROWS, .channels = 1, .x = x, .values = y, .width = 1, .train = N};
+    struct ts_bench bench;
+    cr_assert(ts_bench_open(&bench, &examples,
+                            "model: [batch_normalization, flatten, {dense: {units: 1}}]\n"
+                            "train: {loss: mse, batch_size: 12, epochs: 1, shuffle: false, on_nan: stop}\n",
+                            backend, 1),
+              "%s", bench.error.text);
+    struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert_not_null(lane);
+    struct fm_report report;
+    cr_assert(ts_bench_train(&bench, lane, 0, 2, &report));
+    cr_assert(report.bad_steps == 0 && isfinite(report.loss_sum), "%.9g", (double)number);
+    bench.backend->lane_close(lane);
+    ts_bench_close(&bench);
+}
+
+Test(engine_nan, equal_numbers_have_no_variance)
+{
+    for (int b = 0; b < 2; b++)
+        for (uint32_t i = 0; i < 20; i++) check_equal_numbers(backends[b], ts_hashed(i, 7, 4e8, 1e9));
+}
 Test(engine_nan, skip_leaves_the_update_out)
 {
     for (int b = 0; b < 2; b++) check_skip(backends[b]);

@@ -57,10 +57,13 @@ void fm_cpu_batch_norm_sums(const struct fm_cpu_task *task, struct fm_cpu_lane *
     p.mean = w.mean;
     lane->k->norm_squares(&p);
     for (int64_t c = 0; c < channels; c++) {
-        /* Deviations are taken from the rounded mean: the difference is theirs to take off again. */
-        const double off = w.a[c] / rows - (double)w.mean[c];
-        variance[c] = (float)(w.b[c] / rows - off * off);
-        const double inverse = 1 / sqrt(w.b[c] / rows - off * off + op->norm.epsilon);
+        /* Deviations are taken from the rounded mean: the difference is theirs to take off again. Its square
+         * is at most theirs; where it seems larger, equal numbers far from zero left it in their sum. */
+        const double square = w.b[c] / rows;
+        double off = w.a[c] / rows - (double)w.mean[c];
+        if (off * off > square) off = 0;
+        variance[c] = (float)(square - off * off);
+        const double inverse = 1 / sqrt(square - off * off + op->norm.epsilon);
         w.scale[c] = (float)(inverse * (gamma ? (double)gamma[c] : 1));
         w.shift[c] = (float)((beta ? (double)beta[c] : 0) - off * (double)w.scale[c]);
     }
