@@ -10,11 +10,14 @@ int fm_kernels_available(const struct fm_kernels *kernels[3])
     int count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+    /* What -march=x86-64-v3 and -v4 let the compiler use; virtual machines may hide any of it. */
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512cd"))
         kernels[count++] = &fm_kernels_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) kernels[count++] = &fm_kernels_avx2;
+    if (v3) kernels[count++] = &fm_kernels_avx2;
 #endif
     kernels[count++] = &fm_kernels_portable;
     return count;
