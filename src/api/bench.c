@@ -1,13 +1,13 @@
 #include "api/bench.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "api/bench_private.h"
 #include "api/handle.h"
+#include "base/machine.h"
 
 /* Seconds of a stretch: short, so that on a busy machine some run undisturbed. At least so many fit a row. */
 #define STRETCH 0.02
@@ -16,14 +16,6 @@
 /* Shares of the whole time. */
 #define PEAK_PART  0.03
 #define LANES_PART 0.1
-
-int64_t fm_usable_cores(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return count > 0 ? count : 1;
-}
 
 static double now(void)
 {

@@ -8,6 +8,4 @@
  * products a second; takes about `seconds`. */
 int fm_bench_rate(const struct fm_backend *backend, double seconds, double *rate, struct fm_error *err);
 
-int64_t fm_usable_cores(void);
-
 #endif

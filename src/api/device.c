@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "api/bench.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "engine/cpu/kernels.h"

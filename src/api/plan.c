@@ -1,6 +1,7 @@
 /* Plans and splits: read only. */
 #include "api/bench.h"
 #include "api/handle.h"
+#include "base/machine.h"
 
 #include <math.h>
 

@@ -1,21 +1,13 @@
 /* The device: open, data, what a program costs, the list of lanes. */
 #include "engine/host/host.h"
 
-#include <sched.h>
 #include <string.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 
 /* More lanes than this are a mistake of the caller; each one costs memory. */
 #define MAX_LANES 4096
-
-static int64_t usable_cores(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return count > 0 ? count : 1;
-}
 
 static int check_options(const struct fm_device_options *options, int64_t lanes, struct fm_error *err)
 {
@@ -30,7 +22,7 @@ static int check_options(const struct fm_device_options *options, int64_t lanes,
 int fm_host_open(struct fm_device **out, const struct fm_device_options *options,
                  const struct fm_executor *executor, struct fm_error *err)
 {
-    const int64_t cores = usable_cores();
+    const int64_t cores = fm_usable_cores();
     const int64_t lanes = options && options->lanes > 0 ? options->lanes : cores;
     int status = check_options(options, lanes, err);
     if (status) return status;

@@ -1,0 +1,11 @@
+#include "base/machine.h"
+
+#include <sched.h>
+
+int64_t fm_usable_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count > 0 ? count : 1;
+}
