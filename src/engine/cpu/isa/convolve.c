@@ -2,6 +2,7 @@
 #include "engine/cpu/isa/isa.h"
 
 #include "engine/cpu/convolve.inc"
+#include "engine/cpu/convolve_grad.inc"
 #include "engine/cpu/letters.inc"
 #include "engine/cpu/narrow.inc"
 
