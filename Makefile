@@ -228,7 +228,7 @@ clean:
 	rm -rf build
 
 format:
-	clang-format -i $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch])
+	clang-format -i $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.inc src/*/*/*/*.[ch] tests/*/*.[ch])
 
 config:
 	@scripts/setup.sh show

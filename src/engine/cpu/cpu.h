@@ -3,14 +3,18 @@
  *
  * Plan: a pure function of program, batch size and the few sizes below; it changes no bit (nor does the
  * instruction set within a class of numbers), so it is made again wherever it is needed.
- *   places    where each tensor lies in the lane's arena. Rows of a tensor that a convolution reads beyond
- * its ends lie between zero rows, written once. An activation (or a dropout) whose input nobody reads later
- * works in place; so do its gradients. Tensors of the evaluate section are apart. variables where each one
- * lies in the state: at multiples of 16 floats; dense kernels that are wider than high are stored turned,
- * [units][in], so that all their products run along the wide side. slices    the batch is cut so that what a
- * slice touches stays in the L2 cache. A program with batch normalization keeps tensors for the whole batch
- * and cuts slices within each stage. tasks     what is called, in order: groups of operations that are done
- * in one go are one task.
+ *
+ * - places: where each tensor lies in the lane's arena. A tensor that a convolution reads beyond its ends
+ * lies between zero rows, written once. An activation (or a dropout) whose input nobody reads later works in
+ *   place; so do its gradients. Tensors of the evaluate section are apart.
+ *
+ * - variables: where each one lies in the state, at multiples of 16 floats. Kernels of dense layers with more
+ *   inputs than units are stored turned, [units][in], so that all their products run along the wide side.
+ *
+ * - slices: the batch is cut so that what a slice touches stays in the L2 cache. A program with batch
+ *   normalization keeps tensors for the whole batch and cuts slices within each stage.
+ *
+ * - tasks: what is called, in order. Groups of operations that are done in one go are one task.
  *
  * A lane's arena is one allocation, made when the lane opens; nothing is allocated in a step.
  *
@@ -61,8 +65,7 @@ struct fm_cpu_task {
     const struct fm_op *op, *act, *pool;
     int64_t micro;   /* examples after which a fused pass follows */
     int64_t scratch; /* bytes from the arena's start: a turned kernel, sums; -1: none */
-    int stage;
-    bool whole; /* spans the batch: called once a stage, before the slices */
+    bool whole;      /* spans the batch: called once a stage, before the slices */
 };
 
 /* A piece of the arena; what lies between two is never touched. */

@@ -49,7 +49,8 @@ static void print_details(const struct list *list, const struct fm_cpu_task *tas
         snprintf(detail, sizeof detail, "with max pool of %" PRId64, task->pool->pool.size);
         add_detail(list->text, &any, detail);
     }
-    if (task->micro < list->plan->slice) {
+    const bool trains = task < list->plan->tasks + list->plan->evaluate_first;
+    if (task->micro < (trains ? list->plan->slice : list->plan->chunk)) {
         snprintf(detail, sizeof detail, "%" PRId64 " example%s at a time", task->micro,
                  task->micro == 1 ? "" : "s");
         add_detail(list->text, &any, detail);

@@ -9,7 +9,6 @@ struct fm_cpu_task *fm_cpu_plan_add(struct fm_cpu_plan *plan, const char *name, 
 {
     struct fm_cpu_task *task = &plan->tasks[plan->ntasks++];
     *task = (struct fm_cpu_task){.name = name, .op = op, .micro = INT64_MAX, .scratch = -1};
-    task->stage = op ? op->stage : 0;
     return task;
 }
 
@@ -69,9 +68,9 @@ static const struct fm_cpu_task *fused_pool(const struct fm_cpu_plan *plan, int 
     return NULL;
 }
 
-/* After a fused convolution the winners also say where relu was 0, so its gradient is in theirs; and where
- * the convolution reads one channel and needs no input gradient, its weights' gradient comes from the
- * winners. */
+/* After a fused convolution the winners also say where relu was 0, so its gradient is in theirs: the
+ * activation's gradient is left out, whose input and output share their memory (places.c). Where the
+ * convolution reads one channel and needs no input gradient, its weights' gradient comes from the winners. */
 static int add_pool_grad(struct fm_cpu_plan *plan, int at)
 {
     const struct fm_program *p = plan->program;
