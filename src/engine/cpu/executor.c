@@ -53,9 +53,12 @@ static bool measure(const struct fm_device *device, const struct fm_program *pro
     }
     *layout = (struct fm_host_layout){.capacity = capacity_of(batch), .chunk = plan.chunk};
     fm_cpu_state_layout(&plan, layout);
-    layout->total = plan.arena + list_bytes(program, batch) + scaling_bytes(program);
+    const int64_t lists = list_bytes(program, batch);
+    layout->total = plan.arena + lists + scaling_bytes(program);
     fm_cpu_plan_fini(&plan);
-    return true;
+    if (lists >= 0) return true;
+    snprintf(why, why_size, "the targets of a batch of %lld are larger than any memory", (long long)batch);
+    return false;
 }
 
 /* To be counted up whenever the order of a sum changes: a run that was begun before then starts over. */

@@ -1,6 +1,5 @@
-/* Worker threads and the way of a request: queued at its lane -> the lane is ready -> a worker runs its first
- * request
- * -> finished, until `wait` takes the report. A lane is with at most one worker, so its requests run in
+/* Worker threads and the way of a request: queued at its lane; the lane is ready; a worker runs its first
+ * request; finished, until `wait` takes the report. A lane is with at most one worker, so its requests run in
  * order; after each one it goes behind the other ready lanes. Nobody polls: workers sleep on `work`, the
  * caller on `done`. */
 #include "engine/host/host.h"
