@@ -4,8 +4,8 @@
  * Plan: a pure function of program, batch size and the few sizes below; it changes no bit (nor does the
  * instruction set within a class of numbers), so it is made again wherever it is needed.
  *
- * - places: where each tensor lies in the lane's arena. A tensor that a convolution reads beyond its ends
- * lies between zero rows, written once. An activation (or a dropout) whose input nobody reads later works in
+ * - places: where each tensor lies in the lane's arena. What a convolution reads beyond its ends lies
+ *   between zero rows, written once. An activation (or a dropout) whose input nobody reads later works in
  *   place; so do its gradients. Tensors of the evaluate section are apart.
  *
  * - variables: where each one lies in the state, at multiples of 16 floats. Kernels of dense layers with more
