@@ -106,8 +106,12 @@ ISA_avx2 := -march=x86-64-v3
 ISA_portable :=
 # Lines, no variables: those of unrolled tiles take as long to track as all else takes to compile.
 ISA_DEBUG := $(if $(filter -g%,$(CFLAGS)),-g1)
+$(B)/flags-isa: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(foreach isa,$(ISAS),$(isa): $(ISA_$(isa)) $(ISA_DEBUG))' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 define ISA_RULE
-$(B)/obj/src/engine/cpu/isa/%.$(1).o: src/engine/cpu/isa/%.c $(B)/flags
+$(B)/obj/src/engine/cpu/isa/%.$(1).o: src/engine/cpu/isa/%.c $(B)/flags $(B)/flags-isa
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(ISA_$(1)) $$(ISA_DEBUG) -DFM_ISA=$(1) -MMD -MP -c $$< -o $$@
 endef
