@@ -4,6 +4,7 @@
 #include "engine/cpu/convolve.inc"
 #include "engine/cpu/convolve_grad.inc"
 #include "engine/cpu/letters.inc"
+#include "engine/cpu/narrow_copy.inc"
 #include "engine/cpu/narrow.inc"
 
 FM_EXPORT(conv_pool);
