@@ -16,6 +16,9 @@
 /* Shares of the whole time. */
 #define PEAK_PART  0.03
 #define LANES_PART 0.1
+/* Seconds: on a busy machine a core that is asked for less may not run at all, and every share of the peak is
+ * wrong then. */
+#define PEAK_LEAST 0.1
 
 static double now(void)
 {
@@ -197,7 +200,8 @@ static int give_machine(struct table *t, struct fm_error *err)
     const struct fm_device_options one = {.lanes = 1};
     int rc = t->backend->open(&device, &one, err);
     if (rc) return rc;
-    if (t->backend->peak) t->peak = t->backend->peak(device, t->options->seconds * PEAK_PART);
+    if (t->backend->peak)
+        t->peak = t->backend->peak(device, fmax(PEAK_LEAST, t->options->seconds * PEAK_PART));
     const struct fm_bench_machine machine = {.device = t->backend->describe(device),
                                              .numbers = t->backend->numbers(device),
                                              .cores = fm_usable_cores(),

@@ -30,7 +30,7 @@ int fm_device_choose(const char *name, const struct fm_backend **backend, const 
     char shown[48];
     fm_show(name, strlen(name), shown, sizeof shown);
     if (near) return fm_fail(err, FM_EUSAGE, "there is no device '%s'; did you mean '%s'?", shown, near);
-    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu or auto", shown);
+    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu, reference or auto", shown);
 }
 
 int fm_handle_device(struct foldmill *f, struct fm_error *err)

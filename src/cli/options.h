@@ -88,7 +88,7 @@ void fm_options_help(const struct fm_command *command, FILE *out);
     }
 #define FM_DEVICE_OPTION                                                                                     \
     {                                                                                                        \
-        "device", 0, FM_OPTION_DEVICE, "NAME", "cpu, or auto (default); see foldmill devices"                \
+        "device", 0, FM_OPTION_DEVICE, "NAME", "cpu, reference or auto (default); see foldmill devices"      \
     }
 #define FM_LANES_OPTIONS                                                                                     \
     {"lanes", 0, FM_OPTION_LANES, "N", "runs at a time; default: the usable cores (alias --workers)"},       \

@@ -18,5 +18,5 @@ int fm_backend_find(const struct fm_backend **backend, const char *name, struct 
     }
     if (!strcmp(name, "cuda"))
         return fm_fail(err, FM_ELATER, "--device cuda is not available yet: use --device cpu");
-    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu or auto", name);
+    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu, reference or auto", name);
 }
