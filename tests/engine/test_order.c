@@ -172,3 +172,25 @@ Test(engine_order, same_weights_straight_and_in_pieces)
     }
     free(straight);
 }
+
+/* A pass over nothing has no steps: that is said, not divided by. */
+Test(engine_order, nothing_to_train_on_is_refused)
+{
+    static const float x[2] = {1, 2}, y[2] = {1, 2};
+    const struct ts_examples examples = {
+        .n = 2, .rows = 1, .channels = 1, .x = x, .values = y, .width = 1, .train = 0};
+    struct ts_bench bench;
+    cr_assert(ts_bench_open(&bench, &examples,
+                            "model: [flatten, {dense: {units: 1}}]\n"
+                            "train: {loss: mse, batch_size: 2, epochs: 1}\n",
+                            &fm_backend_cpu, 1),
+              "%s", bench.error.text);
+    struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert_not_null(lane);
+    const struct fm_request request = {.kind = FM_TRAIN, .steps = 1, .learning_rate = 0.1};
+    struct fm_error err = {0};
+    cr_assert_eq(bench.backend->submit(lane, &request, &err), FM_EINTERNAL);
+    cr_assert(*err.text);
+    bench.backend->lane_close(lane);
+    ts_bench_close(&bench);
+}

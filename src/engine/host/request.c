@@ -13,6 +13,8 @@ static int check_request(const struct fm_lane *lane, const struct fm_request *r,
 {
     switch (r->kind) {
     case FM_TRAIN:
+        if (r->steps > 0 && lane->fold->train.count == 0)
+            return fm_fail(err, FM_EINTERNAL, "the part that is to be trained on is empty");
         if (r->first_step >= 0 && r->steps >= 0 && r->first_step <= INT64_MAX - r->steps) return 0;
         return fm_fail(err, FM_EINTERNAL, "steps %lld + %lld cannot be trained", (long long)r->first_step,
                        (long long)r->steps);
