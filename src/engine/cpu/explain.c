@@ -123,6 +123,7 @@ void fm_cpu_plan_print(const struct fm_cpu_plan *plan, struct fm_text *text)
                 plan->train_first, plan->evaluate_first, fm_program_flops(plan->program, true));
     fm_text_add_string(text, "  once a step: norm and finite check, clip, optimizer\n");
     char title[96];
-    snprintf(title, sizeof title, "evaluation, %" PRId64 " examples at a time", plan->chunk);
+    snprintf(title, sizeof title, "evaluation, %" PRId64 " example%s at a time", plan->chunk,
+             plan->chunk == 1 ? "" : "s");
     print_tasks(&list, title, plan->evaluate_first, plan->ntasks, fm_program_flops(plan->program, false));
 }
