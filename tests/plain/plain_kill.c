@@ -28,7 +28,7 @@ static const char yaml[] =
     "  loss: categorical_crossentropy\n"
     "  optimizer: {adam: {learning_rate: \"${rate}\"}}\n"
     "  batch_size: 4\n"
-    "  epochs: 240\n"
+    "  epochs: 1200\n"
     "  early_stopping: {patience: 230, restore_best_weights: true}\n"
     "  on_nan: rollback\n"
     "metric: {name: val_auc}\n"
