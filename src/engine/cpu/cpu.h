@@ -62,10 +62,12 @@ struct fm_cpu_variable {
 struct fm_cpu_task {
     void (*run)(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count);
     const char *name; /* for --explain and profiles */
-    const struct fm_op *op, *act, *pool;
-    int64_t micro;   /* examples after which a fused pass follows */
-    int64_t scratch; /* bytes from the arena's start: a turned kernel, sums; -1: none */
-    bool whole;      /* spans the batch: called once a stage, before the slices */
+    const struct fm_op *op;
+    const struct fm_op *act, *pool; /* done in one go with it: an activation, a pool (or their gradients) */
+    const struct fm_op *scores, *grad; /* what the loss gives beside itself */
+    int64_t micro;                     /* examples after which a fused pass follows */
+    int64_t scratch;                   /* bytes from the arena's start: a turned kernel, sums; -1: none */
+    bool whole;                        /* spans the batch: called once a stage, before the slices */
 };
 
 /* A piece of the arena; what lies between two is never touched. */

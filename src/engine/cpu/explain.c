@@ -30,7 +30,6 @@ static void add_detail(struct fm_text *text, bool *any, const char *detail)
 static void print_details(const struct list *list, const struct fm_cpu_task *task)
 {
     const struct fm_op *op = task->op;
-    const bool head = task->run == fm_cpu_head;
     char detail[96];
     bool any = false;
     if (op->code == FM_OP_CONV1D || op->code == FM_OP_CONV1D_WEIGHT_GRAD ||
@@ -41,11 +40,11 @@ static void print_details(const struct list *list, const struct fm_cpu_task *tas
     const bool dense =
         op->code == FM_OP_DENSE || op->code == FM_OP_DENSE_WEIGHT_GRAD || op->code == FM_OP_DENSE_INPUT_GRAD;
     if (dense && fm_cpu_dense_is_turned(op)) add_detail(list->text, &any, "kernel stored turned");
-    if (task->act && !head) {
+    if (task->act) {
         snprintf(detail, sizeof detail, "with %s", fm_activation_name(task->act->activation.kind));
         add_detail(list->text, &any, detail);
     }
-    if (task->pool && !head) {
+    if (task->pool) {
         snprintf(detail, sizeof detail, "with max pool of %" PRId64, task->pool->pool.size);
         add_detail(list->text, &any, detail);
     }

@@ -36,7 +36,7 @@ void fm_cpu_targets(struct fm_cpu_lane *lane)
 void fm_cpu_head(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
 {
     const struct fm_program *p = lane->plan.program;
-    const struct fm_op *op = task->op, *scores = task->act, *grad = task->pool;
+    const struct fm_op *op = task->op, *scores = task->scores, *grad = task->grad;
     const bool classes = lane->host->data->nclasses > 0;
     lane->k->head(&(struct fm_head){.count = count,
                                     .outputs = p->loss.outputs,

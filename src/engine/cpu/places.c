@@ -67,7 +67,8 @@ static void touch_task(struct fm_cpu_plan *plan, const struct fm_cpu_task *task)
     } else {
         touch_op(plan, op);
         touch_op(plan, task->act);
-        if (task->run == fm_cpu_head) touch_op(plan, task->pool);
+        touch_op(plan, task->scores);
+        touch_op(plan, task->grad);
     }
     if (op->code == FM_OP_CONV1D && !op->conv.letters) {
         const int64_t last = (op->out_rows - 1) * op->conv.stride + (op->conv.taps - 1) * op->conv.dilation;

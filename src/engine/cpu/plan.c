@@ -137,9 +137,9 @@ static int add_head(struct fm_cpu_plan *plan, int at)
     const bool scores = at + 1 < p->nops && p->ops[at + 1].code == FM_OP_SCORES;
     struct fm_cpu_task *task = fm_cpu_plan_add(plan, scores ? "loss_scores" : "loss", &p->ops[at]);
     task->run = fm_cpu_head;
-    if (scores) task->act = &p->ops[at + 1];
+    if (scores) task->scores = &p->ops[at + 1];
     for (int i = at; p->ops[at].section == FM_SECTION_FORWARD && i < p->nops; i++)
-        if (p->ops[i].code == FM_OP_LOSS_GRAD) task->pool = &p->ops[i];
+        if (p->ops[i].code == FM_OP_LOSS_GRAD) task->grad = &p->ops[i];
     return scores ? 2 : 1;
 }
 

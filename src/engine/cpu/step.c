@@ -72,8 +72,8 @@ void fm_cpu_evaluate(struct fm_lane *host, double *loss, double *scores)
     for (int i = plan->evaluate_first; i < plan->ntasks; i++) {
         const struct fm_cpu_task *task = &plan->tasks[i];
         run(task, lane, 0, host->n);
-        if (task->run != fm_cpu_head || !task->act) continue;
-        const float *score = fm_cpu_at(lane, task->act->out[0], 0);
+        if (!task->scores) continue;
+        const float *score = fm_cpu_at(lane, task->scores->out[0], 0);
         for (int64_t e = 0; e < host->n * plan->program->score_width; e++) scores[e] = (double)score[e];
     }
     memcpy(loss, lane->loss, (size_t)host->n * sizeof *loss);
