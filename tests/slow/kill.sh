@@ -6,8 +6,8 @@
 
 sweep=$work/secondary_structure.yaml
 cp folds/secondary_structure.yaml folds/cb513_part.csv "$work"
-# Dropout and both kinds of kept state, so that a checkpoint has everything in it.
-settings=(--set train.epochs=8 --set 'train.early_stopping={monitor: val_loss, patience: 3, restore_best_weights: true}')
+# Dropout and both kinds of kept state, so that a checkpoint has everything in it; long enough to be stopped on its way.
+settings=(--set train.epochs=40 --set 'train.early_stopping={monitor: val_loss, patience: 30, restore_best_weights: true}')
 run() { "$foldmill" run "$sweep" "${settings[@]}" --quiet --json "$@"; }
 
 # A random number below $1, the same sequence each time.
