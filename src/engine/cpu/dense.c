@@ -8,14 +8,55 @@ bool fm_cpu_dense_is_turned(const struct fm_op *dense)
     return !dense->dense.letters && dense->in_channels > dense->out_channels;
 }
 
-/* A layer over one row an example is one matrix over the batch; over several, one an example. */
-struct rows {
-    int64_t groups, m;
+/* Every row of `a` (k wide) of some examples times a kernel gives a row of `c` (n wide). */
+struct sides {
+    int64_t k, n;
+    const float *a, *kernel, *bias; /* bias may be NULL */
+    float *c;
+    int64_t astride, cstride; /* from one example to the next */
 };
 
-static struct rows rows_of(const struct fm_op *op, int64_t count)
+/* across: the kernel's rows are the columns of the result, [n][k]. A layer over one row an example is one
+ * matrix over the batch; over several, one an example. relu is for `across`. */
+static void multiply(const struct fm_op *op, const struct fm_cpu_lane *lane, int64_t count,
+                     const struct sides *s, bool across, bool relu)
 {
-    return op->in_rows == 1 ? (struct rows){1, count} : (struct rows){count, op->in_rows};
+    const bool one = op->in_rows == 1;
+    const int64_t groups = one ? 1 : count, m = one ? count : op->in_rows;
+    const int64_t am = one ? s->astride : s->k, cm = one ? s->cstride : s->n;
+    if (across)
+        lane->k->dots(&(struct fm_dots){.groups = groups,
+                                        .m = m,
+                                        .n = s->n,
+                                        .k = s->k,
+                                        .relu = relu,
+                                        .acc = op->accumulate,
+                                        .a = s->a,
+                                        .b = s->kernel,
+                                        .bias = s->bias,
+                                        .c = s->c,
+                                        .ag = s->astride,
+                                        .am = am,
+                                        .bn = s->k,
+                                        .cg = s->cstride,
+                                        .cm = cm});
+    else
+        lane->k->product(&(struct fm_product){.groups = groups,
+                                              .m = m,
+                                              .n = s->n,
+                                              .k1 = 1,
+                                              .k2 = s->k,
+                                              .acc = op->accumulate,
+                                              .a = s->a,
+                                              .b = s->kernel,
+                                              .bias = s->bias,
+                                              .c = s->c,
+                                              .ag = s->astride,
+                                              .am = am,
+                                              .ak2 = 1,
+                                              .bk2 = s->n,
+                                              .cg = s->cstride,
+                                              .cm = cm});
 }
 
 static struct fm_letters letters_view(const struct fm_op *op, const struct fm_cpu_lane *lane, int64_t first,
@@ -48,48 +89,18 @@ static void forward_letters(const struct fm_op *op, struct fm_cpu_lane *lane, in
 static void forward(const struct fm_op *op, const struct fm_op *act, struct fm_cpu_lane *lane, int64_t first,
                     int64_t count)
 {
-    const struct rows rows = rows_of(op, count);
-    const int64_t in = op->in_channels, out = op->out_channels;
-    const int64_t xstride = fm_cpu_stride(lane, op->in[0]), ystride = fm_cpu_stride(lane, op->out[0]);
-    const bool one = op->in_rows == 1, relu = act && act->activation.kind == FM_ACT_RELU && !op->accumulate;
-    const float *x = fm_cpu_at(lane, op->in[0], first), *bias = fm_cpu_whole(lane, op->in[2]);
-    float *y = fm_cpu_at(lane, op->out[0], first);
-    if (fm_cpu_dense_is_turned(op)) {
-        lane->k->dots(&(struct fm_dots){.groups = rows.groups,
-                                        .m = rows.m,
-                                        .n = out,
-                                        .k = in,
-                                        .relu = relu,
-                                        .acc = op->accumulate,
-                                        .a = x,
-                                        .b = fm_cpu_whole(lane, op->in[1]),
-                                        .bias = bias,
-                                        .c = y,
-                                        .ag = xstride,
-                                        .am = one ? xstride : in,
-                                        .bn = in,
-                                        .cg = ystride,
-                                        .cm = one ? ystride : out});
-        if (act && !relu) fm_cpu_activate(act, lane, first, count);
-        return;
-    }
-    lane->k->product(&(struct fm_product){.groups = rows.groups,
-                                          .m = rows.m,
-                                          .n = out,
-                                          .k1 = 1,
-                                          .k2 = in,
-                                          .acc = op->accumulate,
-                                          .a = x,
-                                          .b = fm_cpu_whole(lane, op->in[1]),
-                                          .bias = bias,
-                                          .c = y,
-                                          .ag = xstride,
-                                          .am = one ? xstride : in,
-                                          .ak2 = 1,
-                                          .bk2 = out,
-                                          .cg = ystride,
-                                          .cm = one ? ystride : out});
-    if (act) fm_cpu_activate(act, lane, first, count);
+    const bool turned = fm_cpu_dense_is_turned(op);
+    const bool relu = turned && act && act->activation.kind == FM_ACT_RELU && !op->accumulate;
+    const struct sides s = {.k = op->in_channels,
+                            .n = op->out_channels,
+                            .a = fm_cpu_at(lane, op->in[0], first),
+                            .kernel = fm_cpu_whole(lane, op->in[1]),
+                            .bias = fm_cpu_whole(lane, op->in[2]),
+                            .c = fm_cpu_at(lane, op->out[0], first),
+                            .astride = fm_cpu_stride(lane, op->in[0]),
+                            .cstride = fm_cpu_stride(lane, op->out[0])};
+    multiply(op, lane, count, &s, turned, relu);
+    if (act && !relu) fm_cpu_activate(act, lane, first, count);
 }
 
 void fm_cpu_dense(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
@@ -161,43 +172,16 @@ void fm_cpu_dense_turn(const struct fm_cpu_task *task, struct fm_cpu_lane *lane,
 static void input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
 {
     const struct fm_op *op = task->op;
-    const struct rows rows = rows_of(op, count);
-    const int64_t in = op->in_channels, out = op->out_channels;
-    const int64_t dystride = fm_cpu_stride(lane, op->in[0]), dxstride = fm_cpu_stride(lane, op->out[0]);
-    const bool one = op->in_rows == 1;
-    const float *dy = fm_cpu_at(lane, op->in[0], first), *kernel = fm_cpu_whole(lane, op->in[1]);
-    float *dx = fm_cpu_at(lane, op->out[0], first);
-    if (task->scratch >= 0) kernel = (const float *)(lane->arena + task->scratch);
-    if (fm_cpu_dense_is_turned(op) || task->scratch >= 0)
-        lane->k->product(&(struct fm_product){.groups = rows.groups,
-                                              .m = rows.m,
-                                              .n = in,
-                                              .k1 = 1,
-                                              .k2 = out,
-                                              .acc = op->accumulate,
-                                              .a = dy,
-                                              .b = kernel,
-                                              .c = dx,
-                                              .ag = dystride,
-                                              .am = one ? dystride : out,
-                                              .ak2 = 1,
-                                              .bk2 = in,
-                                              .cg = dxstride,
-                                              .cm = one ? dxstride : in});
-    else
-        lane->k->dots(&(struct fm_dots){.groups = rows.groups,
-                                        .m = rows.m,
-                                        .n = in,
-                                        .k = out,
-                                        .acc = op->accumulate,
-                                        .a = dy,
-                                        .b = kernel,
-                                        .c = dx,
-                                        .ag = dystride,
-                                        .am = one ? dystride : out,
-                                        .bn = out,
-                                        .cg = dxstride,
-                                        .cm = one ? dxstride : in});
+    const bool made = task->scratch >= 0;
+    const struct sides s = {.k = op->out_channels,
+                            .n = op->in_channels,
+                            .a = fm_cpu_at(lane, op->in[0], first),
+                            .kernel = made ? (const float *)(lane->arena + task->scratch)
+                                           : fm_cpu_whole(lane, op->in[1]),
+                            .c = fm_cpu_at(lane, op->out[0], first),
+                            .astride = fm_cpu_stride(lane, op->in[0]),
+                            .cstride = fm_cpu_stride(lane, op->out[0])};
+    multiply(op, lane, count, &s, !made && !fm_cpu_dense_is_turned(op), false);
 }
 
 void fm_cpu_dense_input_grad(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first,

@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static void run(const struct fm_cpu_task *task, struct fm_cpu_lane *lane, int64_t first, int64_t count)
-{
-    task->run(task, lane, first, count);
-}
-
 /* What sums into place starts at zero; products write theirs. */
 static void prepare(struct fm_cpu_lane *lane)
 {
@@ -17,7 +12,7 @@ static void prepare(struct fm_cpu_lane *lane)
         if (plan->variables[v].cleared)
             memset(lane->gradients + plan->variables[v].offset, 0,
                    (size_t)plan->program->variables[v].count * sizeof(float));
-    for (int i = 0; i < plan->train_first; i++) run(&plan->tasks[i], lane, 0, lane->host->n);
+    for (int i = 0; i < plan->train_first; i++) plan->tasks[i].run(&plan->tasks[i], lane, 0, lane->host->n);
 }
 
 /* Tasks [first, end) over all examples of the batch: those that span it, then the others by slices. */
@@ -25,12 +20,13 @@ static void run_slices(struct fm_cpu_lane *lane, int first, int end, int64_t sli
 {
     const struct fm_cpu_task *tasks = lane->plan.tasks;
     lane->place = 0;
-    while (first < end && tasks[first].whole) run(&tasks[first++], lane, 0, lane->host->n);
+    for (; first < end && tasks[first].whole; first++)
+        tasks[first].run(&tasks[first], lane, 0, lane->host->n);
     if (first == end) return;
     for (int64_t at = 0, count; at < lane->host->n; at += count) {
         count = lane->host->n - at < slice ? lane->host->n - at : slice;
         lane->place = at;
-        for (int i = first; i < end; i++) run(&tasks[i], lane, lane->plan.staged ? at : 0, count);
+        for (int i = first; i < end; i++) tasks[i].run(&tasks[i], lane, lane->plan.staged ? at : 0, count);
     }
 }
 
@@ -71,7 +67,7 @@ void fm_cpu_evaluate(struct fm_lane *host, double *loss, double *scores)
     lane->place = 0;
     for (int i = plan->evaluate_first; i < plan->ntasks; i++) {
         const struct fm_cpu_task *task = &plan->tasks[i];
-        run(task, lane, 0, host->n);
+        task->run(task, lane, 0, host->n);
         if (!task->scores) continue;
         const float *score = fm_cpu_at(lane, task->scores->out[0], 0);
         for (int64_t e = 0; e < host->n * plan->program->score_width; e++) scores[e] = (double)score[e];
