@@ -53,6 +53,11 @@ TEST_OBJECTS := $(call objects,$(TEST_SOURCES))
 PLAIN_PROGRAMS := $(patsubst tests/plain/%.c,$(B)/tests/plain/%,$(PLAIN_SOURCES))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_SOURCES))
 
+# The CUDA half, compiled for the emulator: part of the tests, and a plug-in for `make emulated`.
+CUDA_SOURCES := $(wildcard cuda/*.c cuda/plan/*.c cuda/library/*.c cuda/kernels/*.cu)
+EMULATED_SOURCES := $(CUDA_SOURCES) $(wildcard cuda/emulator/*.c cuda/emulator/*.cc cuda/emulator/*.S)
+EMULATED_OBJECTS := $(patsubst %,$(B)/emulated/obj/%.o,$(EMULATED_SOURCES))
+
 PROGRAM := $(if $(CLI_SOURCES),$(B)/foldmill)
 LIBRARY := $(B)/libfoldmill.a
 SHARED := $(B)/libfoldmill.so
@@ -66,7 +71,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 # A target that first sets up builds on all cores, unless the caller said how many.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
-.PHONY: all check slow demo bench bench-kernels bench-networks install uninstall clean format help config setup man fuzzers tests FORCE \
+.PHONY: all check slow demo bench bench-kernels bench-networks install uninstall clean format help config setup man fuzzers tests emulated FORCE \
 	check-run plain-programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -119,9 +124,38 @@ $(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa))))
 $(ISA_OBJECTS): private OPT = $(if $(SAN),-O1 -DFM_KEEP_LOOPS,-O3) -Wno-psabi
 
 $(B)/obj/tests/%.o: private ALL_CFLAGS += -Itests
+$(B)/obj/tests/cuda/%.o: private ALL_CFLAGS += $(EMULATED_FLAGS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \
 	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES) $(wildcard tests/bench/*.c)))
+
+# ---- the CUDA half on the emulator -----------------------------------------------------------------------
+
+CXX := $(if $(filter clang,$(notdir $(CC))),clang++,g++)
+EMULATED_FLAGS = -DFM_EMULATED -Icuda -Icuda/emulator/include
+EMULATED_CXX_FLAGS = $(subst -std=c11,-std=c++14,$(filter-out -fno-math-errno,$(ALL_CFLAGS))) -fno-math-errno -fno-exceptions \
+	-fno-rtti $(EMULATED_FLAGS)
+$(B)/emulated/obj/%.c.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(EMULATED_FLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
+$(B)/emulated/obj/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMULATED_CXX_FLAGS) -MMD -MP -x c++ -c $< -o $@
+$(B)/emulated/obj/%.cc.o: %.cc $(B)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMULATED_CXX_FLAGS) -MMD -MP -c $< -o $@
+$(B)/emulated/obj/%.S.o: %.S $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) -c $< -o $@
+-include $(EMULATED_OBJECTS:.o=.d)
+
+EMULATED_PLUGIN := $(B)/emulated/libfoldmill_cuda_emulated.so
+$(B)/objects-emulated: OBJECT_LIST = $(EMULATED_OBJECTS)
+$(EMULATED_PLUGIN): $(EMULATED_OBJECTS) $(LIBRARY) $(B)/objects-emulated
+	$(CC) -shared $(SAN_FLAGS) $(LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $(EMULATED_OBJECTS) $(LIBRARY) $(LDLIBS) -lstdc++ -ldl
+$(B)/emulated/foldmill: $(PROGRAM) $(EMULATED_PLUGIN)
+	@cp -f $(PROGRAM) $@
+emulated: $(B)/emulated/foldmill
 
 # ---- program and libraries -------------------------------------------------------------------------------
 
@@ -138,9 +172,10 @@ $(B)/foldmill: $(CLI_OBJECTS) $(LIBRARY) $(B)/objects-program
 
 # ---- tests -----------------------------------------------------------------------------------------------
 
-$(TESTS): $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(LIBRARY) $(B)/objects-tests
+$(TESTS): $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(EMULATED_OBJECTS) $(LIBRARY) $(B)/objects-tests $(B)/objects-emulated
 	@mkdir -p $(@D)
-	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(LIBRARY) -lcriterion $(LDLIBS)
+	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(EMULATED_OBJECTS) $(LIBRARY) \
+	    -lcriterion $(LDLIBS) -lstdc++ -ldl
 
 $(B)/tests/plain/%: $(B)/obj/tests/plain/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -232,7 +267,8 @@ clean:
 	rm -rf build
 
 format:
-	clang-format -i $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.inc src/*/*/*/*.[ch] tests/*/*.[ch])
+	clang-format -i $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.inc src/*/*/*/*.[ch] tests/*/*.[ch] \
+	    cuda/*.[ch] cuda/*/*.h cuda/*/*.c cuda/*/*.cc cuda/*/*.cu cuda/*/*/*.h)
 
 config:
 	@scripts/setup.sh show

@@ -56,7 +56,8 @@ struct fm_lane_options {
 };
 
 enum fm_request_kind { FM_TRAIN, FM_EVALUATE, FM_SNAPSHOT, FM_RESTORE };
-enum { FM_SLOT_BEST, FM_SLOT_CLEAN, FM_SLOT_PREVIOUS, FM_SLOTS };
+/* The candidates are for a trainer that queues the next epoch before it knows what became of the last one. */
+enum { FM_SLOT_BEST, FM_SLOT_CLEAN, FM_SLOT_PREVIOUS, FM_SLOT_CANDIDATE, FM_SLOT_OTHER_CANDIDATE, FM_SLOTS };
 
 /* What an evaluation returns beside its sums. */
 enum { FM_RETURN_CONFUSION = 1, FM_RETURN_SCORES = 2 };
@@ -114,6 +115,10 @@ struct fm_report {
 struct fm_transfers {
     int64_t to_device, to_host; /* bytes since open */
 };
+
+/* Which kernels compute: Foldmill's own, a library's (cuDNN, cuBLAS) wherever one can, or what the plan finds
+ * best. */
+enum fm_kernels_choice { FM_KERNELS_AUTO, FM_KERNELS_OWN, FM_KERNELS_LIBRARY };
 
 struct fm_device_options {
     int64_t lanes;      /* 0 = as many as the device likes */
@@ -187,6 +192,22 @@ struct fm_backend {
      * most, measured with nothing but multiply-adds in registers, on the caller's thread where it is a
      * processor, for about `seconds`; 0 = unknown. */
     double (*peak)(const struct fm_device *device, double seconds);
+
+    /* May be NULL all: what follows is for devices that have it. */
+
+    /* Whether requests that are queued behind one another run without a pause that a trainer would notice: it
+     * then queues the next epoch before the last one's evaluation is judged. */
+    bool queues_ahead;
+    /* Choices of a plan that depend on the versions of libraries (algorithms), as text for the journal:
+     * appended to `text`, nothing where there are none. plan_use takes the choices of a journal instead of
+     * the device's own for this program and batch size from then on (FM_EFILE: they make no sense here);
+     * plan_hash follows. */
+    int (*plan_choices)(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                        struct fm_text *text, struct fm_error *err);
+    int (*plan_use)(struct fm_device *device, const struct fm_program *program, int64_t batch,
+                    const char *choices, struct fm_error *err);
+    /* Where the time went since open, as a table (options: profile). */
+    int (*profile)(struct fm_device *device, struct fm_text *text, struct fm_error *err);
 };
 
 /* The backend of that name, a table that lives as long as the process; `auto` is the best one there is;

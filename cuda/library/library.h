@@ -1,0 +1,66 @@
+/* cuDNN and cuBLAS: opened at run time, never linked.
+ *
+ * dnn.h and blas.h declare the calls in use ourselves (same signatures from cuDNN 7.6 to 9; status numbers
+ * changed in 9, so they are compared with 0 only); check_headers.cu compares them with the real headers
+ * wherever those are at hand.
+ *
+ * Opening: cublasLt, cublas, then cuDNN (cuDNN 8 calls abort() without cuBLAS), each first in the folders of
+ * FOLDMILL_LIBDIRS, then in those named when the plug-in was built, then on the loader's path; cuDNN 9, 8, 7
+ * in turn; refused when built for another CUDA major version (cudnnGetCudartVersion). All parts of cuDNN from
+ * the same folder. Environment variables that change results (NVIDIA_TF32_OVERRIDE, CUBLAS_WORKSPACE_CONFIG,
+ * CUDNN_LOGINFO..., see library.c) are unset before. RTLD_LOCAL where possible, never closed.
+ *
+ * One handle of each library per card. cuBLAS: PEDANTIC math, the lane's fixed workspace set again after
+ * every SetStream. cuDNN: FMA math, one algorithm per call: the first of cudnnGetConvolution*Algorithm_v7's
+ * answers with status success, DETERMINISTIC, no tensor-op math, workspace of at most 8 MiB, and neither
+ * forward... filter ALGO_0 or 3 nor data ALGO_0. Never by timing. */
+#ifndef FM_CUDA_LIBRARY_H
+#define FM_CUDA_LIBRARY_H
+
+#include "cuda.h"
+
+#define FM_LIBRARY_WORKSPACE (8 << 20)
+#define FM_BLAS_WORKSPACE    (4 << 20)
+
+struct fm_cuda_libraries {
+    struct fm_dnn_table *dnn;   /* library/dnn.h; NULL = no cuDNN */
+    struct fm_blas_table *blas; /* library/blas.h; NULL = no cuBLAS */
+    int64_t cudnn, cublas;      /* versions: 91900, 130100; 0 = not there */
+    char from[512];             /* where they were found */
+};
+/* Opens what there is for this CUDA major version. 0 with libraries->dnn or blas NULL and a sentence in `why`
+ * when one cannot be used; negative only for want of host memory. free forgets the tables; the libraries stay
+ * open. */
+int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char *why, size_t why_size,
+                      struct fm_error *err);
+void fm_libraries_free(struct fm_cuda_libraries *libraries);
+
+int fm_library_handles_open(struct fm_device *device, struct fm_card *card, struct fm_error *err);
+void fm_library_handles_close(struct fm_device *device, struct fm_card *card);
+
+enum fm_dnn_direction { FM_DNN_FORWARD, FM_DNN_INPUT_GRAD, FM_DNN_WEIGHT_GRAD };
+
+/* One convolution in one direction: descriptors and algorithm. x has conv.in_rows + its halo: `x` of run
+ * points at row -conv.pad of the first example; kernels are [F][C / groups][taps]. dx is written whole, halo
+ * included. */
+struct fm_dnn_call;
+/* algorithm < 0: chosen. 0; 1 with a reason in `why` when no algorithm fits (own kernel); negative on
+ * failure. Looks at card's handle only; may be called before any lane opens. */
+int fm_dnn_call_new(struct fm_dnn_call **call, struct fm_device *device, struct fm_card *card,
+                    enum fm_dnn_direction direction, const struct fm_cuda_conv *conv, int padded_rows,
+                    int rows, int x_example, int y_example, int algorithm, char *why, size_t why_size,
+                    struct fm_error *err);
+void fm_dnn_call_free(struct fm_device *device, struct fm_dnn_call *call);
+int fm_dnn_call_algorithm(const struct fm_dnn_call *call);
+int64_t fm_dnn_call_workspace(const struct fm_dnn_call *call);
+/* forward: y = x * w. input_grad: x = dy * w'. weight_grad: w = x' * dy. beta = 0 always. */
+int fm_dnn_call_run(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call,
+                    cudaStream_t stream, float *x, float *w, float *y, void *workspace, struct fm_error *err);
+
+/* Row-major product: c[m][n] = op(a) op(b), op(a) is m x k. lda, ldb, ldc: floats from one stored row to the
+ * next. */
+int fm_blas_product(struct fm_device *device, struct fm_card *card, cudaStream_t stream, bool transpose_a,
+                    bool transpose_b, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
+                    float *c, int ldc, void *workspace, struct fm_error *err);
+
+#endif
