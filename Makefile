@@ -151,6 +151,10 @@ $(B)/emulated/obj/%.S.o: %.S $(B)/flags
 
 EMULATED_PLUGIN := $(B)/emulated/libfoldmill_cuda_emulated.so
 $(B)/objects-emulated: OBJECT_LIST = $(EMULATED_OBJECTS)
+EMULATED := $(B)/emulated/libfoldmill_cuda.a
+$(EMULATED): $(EMULATED_OBJECTS) $(B)/objects-emulated
+	@rm -f $@
+	$(AR) rcs $@ $(EMULATED_OBJECTS)
 $(EMULATED_PLUGIN): $(EMULATED_OBJECTS) $(LIBRARY) $(B)/objects-emulated
 	$(CC) -shared $(SAN_FLAGS) $(LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $(EMULATED_OBJECTS) $(LIBRARY) $(LDLIBS) -lstdc++ -ldl
 $(B)/emulated/foldmill: $(PROGRAM) $(EMULATED_PLUGIN)
@@ -172,9 +176,9 @@ $(B)/foldmill: $(CLI_OBJECTS) $(LIBRARY) $(B)/objects-program
 
 # ---- tests -----------------------------------------------------------------------------------------------
 
-$(TESTS): $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(EMULATED_OBJECTS) $(LIBRARY) $(B)/objects-tests $(B)/objects-emulated
+$(TESTS): $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(EMULATED) $(LIBRARY) $(B)/objects-tests
 	@mkdir -p $(@D)
-	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(EMULATED_OBJECTS) $(LIBRARY) \
+	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(TEST_OBJECTS) $(SUPPORT_OBJECTS) $(EMULATED) $(LIBRARY) \
 	    -lcriterion $(LDLIBS) -lstdc++ -ldl
 
 $(B)/tests/plain/%: $(B)/obj/tests/plain/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
