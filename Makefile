@@ -153,6 +153,7 @@ EMULATED_PLUGIN := $(B)/emulated/libfoldmill_cuda_emulated.so
 $(B)/objects-emulated: OBJECT_LIST = $(EMULATED_OBJECTS)
 EMULATED := $(B)/emulated/libfoldmill_cuda.a
 $(EMULATED): $(EMULATED_OBJECTS) $(B)/objects-emulated
+	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $(EMULATED_OBJECTS)
 $(EMULATED_PLUGIN): $(EMULATED_OBJECTS) $(LIBRARY) $(B)/objects-emulated
