@@ -52,6 +52,8 @@ struct fm_cuda_activation {
     struct fm_cuda_tensor stored; /* forward: where the derivative goes, at == NULL: nowhere. Backward: what
                                      the derivative comes from (outputs, or what forward stored) */
     int is_stored;                /* backward: `stored` holds derivatives, else outputs */
+    int is_pooled; /* backward of a max pool: `stored` has the shape of the pool's output (a winner's
+                      derivative follows from what it became), else of its input */
 };
 
 /* ---- request.cu: begin, end, snapshots ------------------------------------------------------------------
@@ -173,34 +175,39 @@ cudaError_t fm_cuda_pooling_grad(struct fm_cuda_place place, struct fm_cuda_pool
                                  struct fm_cuda_tensor dy, struct fm_cuda_winner winner,
                                  struct fm_cuda_activation activation, int accumulate,
                                  struct fm_cuda_tensor dx);
-/* Statistics over the n valid rows; mean, variance: [channels]. gamma, beta may be NULL. scratch:
- * fm_cuda_batch_norm_scratch floats. */
-int64_t fm_cuda_batch_norm_scratch(int rows, int length, int channels);
+/* In all norms: `rows` is the length of an example, and gamma, beta, dx.at, dgamma, dbeta may be NULL.
+ *
+ * Batch norm. Statistics over the n valid rows of the batch; mean, variance: [channels]. In rows that are not
+ * valid dx (+)= 0. scratch: fm_cuda_batch_norm_scratch floats at a multiple of 8 bytes, for the length of the
+ * call alone; batch: its size. */
+int64_t fm_cuda_batch_norm_scratch(int batch, int length, int channels);
 cudaError_t fm_cuda_batch_norm(struct fm_cuda_place place, int rows, int channels, struct fm_cuda_tensor x,
-                               const float *gamma, const float *beta, float epsilon, float *mean,
+                               const float *gamma, const float *beta, double epsilon, float *mean,
                                float *variance, struct fm_cuda_tensor y, float *scratch);
 cudaError_t fm_cuda_batch_norm_grad(struct fm_cuda_place place, int rows, int channels,
                                     struct fm_cuda_tensor x, struct fm_cuda_tensor dy, const float *gamma,
-                                    const float *mean, const float *variance, float epsilon, int accumulate,
+                                    const float *mean, const float *variance, double epsilon, int accumulate,
                                     struct fm_cuda_tensor dx, float *dgamma, float *dbeta, float *scratch);
 /* Left out after a bad step. */
 cudaError_t fm_cuda_batch_norm_moving(struct fm_cuda_place place, int rows, int channels, const float *mean,
-                                      const float *variance, float momentum, float *moving_mean,
+                                      const float *variance, double momentum, float *moving_mean,
                                       float *moving_variance);
 cudaError_t fm_cuda_batch_norm_infer(struct fm_cuda_place place, int rows, int channels,
                                      struct fm_cuda_tensor x, const float *gamma, const float *beta,
-                                     const float *moving_mean, const float *moving_variance, float epsilon,
+                                     const float *moving_mean, const float *moving_variance, double epsilon,
                                      struct fm_cuda_tensor y);
-/* mean, deviation: [rows of the batch][length], NULL in evaluation; dgamma, dbeta: partial sums, fixed order
- * inside. */
+/* Layer norm. mean, deviation (its inverse): [examples of the batch][length], NULL in evaluation. scratch as
+ * above. */
+int64_t fm_cuda_layer_norm_scratch(int batch, int length, int channels);
 cudaError_t fm_cuda_layer_norm(struct fm_cuda_place place, int rows, int channels, struct fm_cuda_tensor x,
-                               const float *gamma, const float *beta, float epsilon, float *mean,
+                               const float *gamma, const float *beta, double epsilon, float *mean,
                                float *deviation, struct fm_cuda_tensor y);
 cudaError_t fm_cuda_layer_norm_grad(struct fm_cuda_place place, int rows, int channels,
                                     struct fm_cuda_tensor x, struct fm_cuda_tensor dy, const float *gamma,
                                     const float *mean, const float *deviation, int accumulate,
-                                    struct fm_cuda_tensor dx, float *dgamma, float *dbeta);
-/* The mask of engine/dropout.h, recomputed; forward and backward are the same. index: into hyper.rates. */
+                                    struct fm_cuda_tensor dx, float *dgamma, float *dbeta, float *scratch);
+/* The mask of engine/dropout.h, recomputed; forward and backward are the same: y (+)= x / (1 - rate) or 0,
+ * maybe in place. index: into hyper.rates. */
 cudaError_t fm_cuda_dropout(struct fm_cuda_place place, int rows, int channels, int index, int id,
                             int spatial, struct fm_cuda_tensor x, int accumulate, struct fm_cuda_tensor y);
 

@@ -59,7 +59,7 @@ struct fm_cuda_hyper {
     float clip_value;
     int shuffle;
     const float *class_weights; /* [nclasses], device memory, or NULL */
-    const float *rates;         /* [nrates] dropout rates, device memory */
+    const double *rates;        /* [nrates] dropout rates, device memory: masks compare in double */
 };
 
 enum { FM_CUDA_SLOTS = 8 }; /* at least FM_SLOTS of engine/backend.h */

@@ -37,7 +37,7 @@ struct fm_cuda_layout {
     int64_t tail;               /* offset of the tail in a state, a multiple of 16 */
     int64_t snapshot[FM_SLOTS];
     int64_t gradients;
-    int64_t rates, class_weights; /* floats */
+    int64_t rates, class_weights; /* doubles; floats */
     int64_t confusion, confusion_bytes;
     int64_t penalty; /* double */
     int64_t zero,
