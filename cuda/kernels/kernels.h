@@ -56,6 +56,9 @@ struct fm_cuda_activation {
                       derivative follows from what it became), else of its input */
 };
 
+/* code.cu: cudaSuccess when this build has code for the current card. */
+cudaError_t fm_cuda_code(void);
+
 /* ---- request.cu: begin, end, snapshots ------------------------------------------------------------------
  */
 
