@@ -103,7 +103,7 @@ struct fm_cuda_conv {
     int in_rows, in_channels, out_rows, out_channels;
     int taps, stride, dilation, groups, pad;
 };
-/* W[j][c][f] = at[j * tap + c * in + f * out]: Keras's order, or cuDNN's [F][C/groups][taps]. */
+/* W[j][c][f] = at[j * tap + c * in + f * out]: Keras's order, or cuDNN's [F][taps][C/groups]. */
 struct fm_cuda_weights {
     const float *at;
     int tap, in, out;
