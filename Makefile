@@ -13,6 +13,10 @@ DESTDIR ?=
 SAN ?=
 T ?=
 FUZZ_SECONDS ?= 30
+# The CUDA plug-ins: 0 = none. WANT="75 90" limits the architectures; see scripts/cuda_probe.sh for more.
+CUDA ?= 1
+WANT ?=
+MAJOR ?=
 
 comma := ,
 ifneq ($(and $(findstring thread,$(SAN)),$(findstring address,$(SAN))),)
@@ -72,11 +76,12 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
 .PHONY: all check slow demo bench bench-kernels bench-networks install uninstall clean format help config setup man fuzzers tests emulated FORCE \
-	check-run plain-programs
+	check-run plain-programs host plugins plugins-run
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(LIBRARY) $(if $(SAN),,$(SHARED)) $(PROGRAM)
+host: $(LIBRARY) $(if $(SAN),,$(SHARED)) $(PROGRAM)
+all: host $(if $(SAN)$(filter 0,$(CUDA)),,$(if $(wildcard cuda/plugin.c),plugins))
 
 # ---- what the objects were built with --------------------------------------------------------------------
 
@@ -162,6 +167,22 @@ $(B)/emulated/foldmill: $(PROGRAM) $(EMULATED_PLUGIN)
 	@cp -f $(PROGRAM) $@
 emulated: $(B)/emulated/foldmill
 
+# ---- the CUDA half as it is ------------------------------------------------------------------------------
+
+# What was found is asked again when the variables or the toolkits themselves have changed.
+export NVCC CUDA_HOME CUDA_PATH CUDA_TOOLKITS HOSTCXX WANT CUDNN
+$(B)/cuda-asked: FORCE
+	@mkdir -p $(@D)
+	@{ echo '$(subst ','\'',$(HOSTCXX)|$(WANT)|$(CUDNN))'; scripts/cuda_probe.sh list; } > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(B)/cuda.mk: $(B)/cuda-asked scripts/cuda_probe.sh
+	@scripts/cuda_probe.sh probe > $@.new && mv $@.new $@
+plugins: $(LIBRARY) $(B)/cuda.mk
+	@$(MAKE) plugins-run
+ifneq ($(filter plugins-run,$(MAKECMDGOALS)),)
+include cuda/plugin.mk
+endif
+
 # ---- program and libraries -------------------------------------------------------------------------------
 
 $(LIBRARY): $(LIB_OBJECTS) $(B)/objects-library
@@ -193,7 +214,7 @@ check:
 	@scripts/setup.sh
 	@$(MAKE) $(JOBS) check-run
 
-check-run: $(if $(SAN),,all) tests
+check-run: $(if $(SAN),,host) tests
 	@FOLDMILL=$(B)/foldmill SAN='$(SAN)' FILTER='$(subst ','\'',$(T))' SUMMARY=$(B)/summary \
 	    scripts/check.sh $(TESTS) $(PLAIN_PROGRAMS)
 
@@ -215,10 +236,10 @@ setup:
 
 demo:
 	@scripts/setup.sh
-	@$(MAKE) -s $(JOBS) all
+	@$(MAKE) -s $(JOBS) host
 	@scripts/demo.sh
 
-bench: all
+bench: host
 	@scripts/bench.sh
 
 bench-kernels: $(B)/tests/bench/kernels $(B)/tests/bench/convolve
@@ -245,6 +266,8 @@ install: all
 	install -m 755 $(SHARED) '$(DESTDIR)$(LIBDIR)/libfoldmill.so.$(VERSION)'
 	ln -sf libfoldmill.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/libfoldmill.so.$(SOVERSION)'
 	ln -sf libfoldmill.so.$(SOVERSION) '$(DESTDIR)$(LIBDIR)/libfoldmill.so'
+	$(if $(filter 0,$(CUDA)),,set -e; for plugin in build/libfoldmill_cuda*.so; do [ -f "$$plugin" ] || continue; \
+	    install -d '$(DESTDIR)$(LIBDIR)/foldmill'; install -m 755 "$$plugin" '$(DESTDIR)$(LIBDIR)/foldmill/'; done)
 	$(if $(wildcard include/foldmill.h),install -m 644 include/foldmill.h '$(DESTDIR)$(PREFIX)/include/foldmill.h')
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: foldmill' \
 	    'Description: Cross-validation of small 1-D convolutional networks' 'Version: $(VERSION)' \
@@ -266,7 +289,8 @@ uninstall:
 	    '$(DESTDIR)$(LIBDIR)'/libfoldmill.so '$(DESTDIR)$(LIBDIR)'/libfoldmill.so.$(SOVERSION) \
 	    '$(DESTDIR)$(LIBDIR)'/libfoldmill.so.$(VERSION) '$(DESTDIR)$(PREFIX)/include/foldmill.h' \
 	    '$(DESTDIR)$(LIBDIR)/pkgconfig/foldmill.pc' '$(DESTDIR)$(PREFIX)/share/man/man1/foldmill.1' \
-	    '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/foldmill'
+	    '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/foldmill' '$(DESTDIR)$(LIBDIR)/foldmill'/libfoldmill_cuda*.so
+	-@rmdir '$(DESTDIR)$(LIBDIR)/foldmill' 2>/dev/null || :
 
 clean:
 	rm -rf build
@@ -278,9 +302,13 @@ format:
 config:
 	@scripts/setup.sh show
 	@echo "  compiler: $$($(CC) --version 2>/dev/null | head -n 1 || echo '$(CC) not found')"
+	@$(MAKE) -s $(B)/cuda.mk
+	@$(if $(filter 0,$(CUDA)),echo "  CUDA: switched off (CUDA=0)",scripts/cuda_config.sh $(B)/cuda.mk)
 
 help:
-	@echo "make                build/foldmill, build/libfoldmill.a and build/libfoldmill.so"
+	@echo "make                build/foldmill, build/libfoldmill.a, build/libfoldmill.so, and a plug-in for every CUDA found"
+	@echo "                    (CUDA=0: none; WANT='75 90': only these architectures; CUDA_TOOLKITS='dir dir': look there)"
+	@echo "make host           the same without plug-ins"
 	@echo "make demo           install what is missing, build, and run a small cross-validation on real data"
 	@echo "make check          install what is missing, build and run all tests (T='suite/test*' runs some)"
 	@echo "make check SAN=...  the same under address,undefined or thread, in a folder of its own"
