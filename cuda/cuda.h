@@ -4,8 +4,12 @@
  * It is a plug-in (engine/plugin.h) that is built once per CUDA major version, with the parts of Foldmill's
  * library that it needs linked in. The same sources run on the emulator (emulator/emulator.h).
  *
+ *   backend.c  the table, and the plug-in's face
+ *   check.c    statuses
  *   card.c     one GPU: what it is, whether it can be used, its memory, streams, pinned staging
  *   device.c   the cards of --device, which must be alike; describe, numbers, memory; `foldmill devices`
+ *   staging.c  copies through pinned buffers
+ *   list.c     what `foldmill devices` says
  *   arena.c    device memory: one allocation a card, dealt out by arithmetic
  *   data.c     the one upload: series, examples, targets, weights, folds
  *   plan/      program -> calls and addresses: a pure function of program, batch size and kind of card
@@ -14,10 +18,10 @@
  *   library/   cuDNN and cuBLAS: own declarations, opened at run time, choice of algorithms
  *   emulator/  stands in for CUDA where there is none
  *
- * Errors: every status goes through fm_cuda_check or its sisters. An error that leaves the context unusable
- * (sticky) marks the device lost: from then on no CUDA call is made - every function that would make one
- * returns FM_EDEVICE, lane_close and close only free host memory - so that the caller can close its journal
- * and end.
+ * Errors: every status goes through fm_cuda_check or its sisters. Any failure but want of memory marks the
+ * device lost: every function that would do new work returns FM_EDEVICE from then on, so that the caller can
+ * close its journal and end. A failure that leaves the context unusable (sticky) marks it dead as well: then
+ * no CUDA call is made at all, lane_close and close only free host memory.
  */
 #ifndef FM_CUDA_H
 #define FM_CUDA_H
@@ -26,6 +30,13 @@
 
 #include "engine/backend.h"
 #include "kernels/kernels.h"
+
+/* The major version of the toolkit that this is built with; the emulator counts as 13. */
+#ifdef FM_EMULATED
+#define FM_CUDA_MAJOR 13
+#else
+#define FM_CUDA_MAJOR (CUDART_VERSION / 1000)
+#endif
 
 #define FM_CUDA_MAX_CARDS 16
 #define FM_CUDA_STAGING   (8 << 20) /* bytes of one of the two pinned staging buffers of a card */
@@ -79,11 +90,13 @@ struct fm_card {
     cudaStream_t stream; /* for loading and blobs */
     void *staging[2];
     cudaEvent_t staged[2];
+    int turn;                          /* which buffer the next upload takes */
     struct fm_arena arena;             /* base == NULL until the first lane opens */
     struct fm_cuda_resident *resident; /* [device->nresident] */
     void *dnn, *blas;                  /* library handles or NULL */
     struct fm_cuda_slot *slots;        /* list: all that were ever made */
     int64_t lanes;                     /* open */
+    bool opened;
 };
 
 struct fm_device {
@@ -97,7 +110,8 @@ struct fm_device {
     struct fm_resident *resident; /* [nresident], data == NULL = free */
     int nresident;
     struct fm_transfers transfers;
-    bool lost;                  /* no CUDA call any more */
+    bool lost;                  /* no new work any more */
+    bool dead;                  /* no CUDA call any more, not even to free something */
     struct fm_error why;        /* if lost */
     struct fm_lane *lane;       /* all that are open */
     struct fm_cuda_plan *plans; /* list of those made so far, by program hash and batch size */
@@ -124,8 +138,13 @@ int fm_card_settle(struct fm_device *device, struct fm_card *card,
                    struct fm_error *err); /* waits for card->stream */
 
 /* card.c, device.c */
+/* Whether the present card can be used by this build, else a sentence about what to do. */
+int fm_card_usable(int number, char *why, size_t why_size);
 int fm_card_open(struct fm_device *device, struct fm_card *card, int number, struct fm_error *err);
 void fm_card_close(struct fm_device *device, struct fm_card *card);
+/* Bytes that lanes may take: free memory less a reserve. */
+int fm_card_room(struct fm_device *device, struct fm_card *card, int64_t *bytes, struct fm_error *err);
+int64_t fm_card_reserve(const struct fm_card *card);
 int fm_card_arena(struct fm_device *device, struct fm_card *card, struct fm_error *err); /* makes it, once */
 int fm_cuda_open(struct fm_device **device, const struct fm_device_options *options, struct fm_error *err);
 void fm_cuda_close(struct fm_device *device);

@@ -56,11 +56,14 @@ struct fm_cuda_activation {
                       derivative follows from what it became), else of its input */
 };
 
+/* code.cu: cudaSuccess when this build has code for the current card. */
+cudaError_t fm_cuda_code(void);
+
 /* ---- request.cu: begin, end, snapshots ------------------------------------------------------------------
  */
 
 /* Starts a training or an evaluation: fills the control block's request fields and activity; leaves the lane
- * idle when it is frozen. */
+ * idle when it is frozen, or when there is nothing to do. The counts of the report are 0 then. */
 cudaError_t fm_cuda_request_begin(struct fm_cuda_place place, struct fm_cuda_begin begin);
 /* Ends a request of any kind: activity = idle, copies the control block's results and the tail's last loss
  * and norm into the answer (device address of mapped memory), then, after __threadfence_system(),
@@ -71,7 +74,8 @@ cudaError_t fm_cuda_request_end(struct fm_cuda_place place, struct fm_cuda_answe
 /* Only `*word = number`, visible to the host: a chunk of steps is through. */
 cudaError_t fm_cuda_signal(struct fm_cuda_place place, volatile uint64_t *word, uint64_t number);
 /* Copies a state of `bytes` (multiple of 16) unless the lane is frozen. snapshot: marks the slot taken.
- * restore: refuses an empty slot (control.status = 1), thaws the lane. These look at no activity. */
+ * restore: refuses an empty slot (control.status = 1), thaws the lane. These look at no activity; the counts
+ * of the report become 0. */
 cudaError_t fm_cuda_snapshot(struct fm_cuda_place place, const void *state, void *slot, int64_t bytes,
                              int number);
 cudaError_t fm_cuda_restore(struct fm_cuda_place place, void *state, const void *slot, int64_t bytes,
@@ -80,8 +84,8 @@ cudaError_t fm_cuda_restore(struct fm_cuda_place place, void *state, const void 
 /* ---- gather.cu: which examples, where their windows lie, the windows -------------------------------------
  */
 
-/* Row i gets example number example[i] and weight[i] (training: example weight x class weight; evaluation:
- * 1). Training: place step % pass_steps * batch + i of the pass's permutation (base/random.h's Feistel rounds
+/* The first launch of a step or chunk: it sets control.n. Row i gets example number example[i] and weight[i]
+ * (training: example weight x class weight; evaluation: 1; 0 in invalid rows). Training: place step % pass_steps * batch + i of the pass's permutation (base/random.h's Feistel rounds
  * over Philox, bit for bit), or set order without shuffle; evaluation: place control.at + i of the part. The
  * window goes to out as (stored - shift) * factor with rows of zeros around (data/slab.c), or to letters
  * (FM_NO_LETTER around). */
@@ -100,7 +104,7 @@ struct fm_cuda_conv {
     int in_rows, in_channels, out_rows, out_channels;
     int taps, stride, dilation, groups, pad;
 };
-/* W[j][c][f] = at[j * tap + c * in + f * out]: Keras's order, or cuDNN's [F][C/groups][taps]. */
+/* W[j][c][f] = at[j * tap + c * in + f * out]: Keras's order, or cuDNN's [F][taps][C/groups]. */
 struct fm_cuda_weights {
     const float *at;
     int tap, in, out;
@@ -231,13 +235,13 @@ cudaError_t fm_cuda_head(struct fm_cuda_place place, struct fm_cuda_loss loss, i
                          struct fm_cuda_tensor x, struct fm_cuda_weights w, const float *bias,
                          const int64_t *example, const float *weight, struct fm_cuda_tensor z, float *losses,
                          struct fm_cuda_tensor dz, float *scores);
-/* After the scores of a chunk: adds losses and errors in row order to the control block, counts the confusion
+/* After the scores of a chunk: adds losses and errors, in an order that only n decides, to the control block, counts the confusion
  * matrix (whole numbers, atomics; cleared by the caller before), copies scores to all[at + i], and goes on to
- * the next chunk: control.at, control.n; idle after the last. all, confusion may be NULL. */
+ * the next chunk: control.at; idle after the last. all, confusion may be NULL. */
 cudaError_t fm_cuda_tally(struct fm_cuda_place place, struct fm_cuda_loss loss, const int64_t *example,
                           const float *losses, const float *scores, float *all,
                           unsigned long long *confusion);
-/* Zeroes a confusion matrix. */
+/* Zeroes a confusion matrix. Looks at no activity; `at` is a multiple of 8. */
 cudaError_t fm_cuda_clear(struct fm_cuda_place place, void *at, int64_t bytes);
 
 /* ---- update.cu: norm and finite check, clip, optimizers, next step ----------------------------------------
@@ -253,7 +257,7 @@ struct fm_cuda_tile {
     int splits;      /* partial sums to add; 0: the gradient is already at `offset` of gradients */
     int64_t partial; /* of split 0, in floats into `partials` */
     int64_t stride;  /* from one split to the next */
-    float l1, l2;    /* regularisers */
+    double l1, l2;   /* regularisers, as given */
     int decay;
 };
 /* Everything the update needs: device addresses that stay the same for a captured step. */
@@ -271,12 +275,12 @@ struct fm_cuda_update {
     int nesterov, amsgrad, centered, momentum;
 };
 /* gradients = sum of partials + regularisers; norms; the batch's loss (sum weight * loss / n + penalty, in
- * row order, in double); decides as on_nan says: control.loss, norm, bad, frozen, counts, loss_sum, last
+ * double, in an order that only n decides); decides as on_nan says: control.loss, norm, bad, frozen, counts, loss_sum, last
  * finite values; global clip's scale. Reference: src/engine/host/run.c (train_step) and
  * engine/reference/optimizer.inc, exactly. */
 cudaError_t fm_cuda_norm(struct fm_cuda_place place, struct fm_cuda_update update);
 /* Clip, decoupled decay, optimizer (unless control.bad); then the step is over: tail->iterations,
- * control.step, n; idle after the last step of the request or when frozen. The last launch of a step. */
+ * control.step; idle after the last step of the request or when frozen. The last launch of a step. */
 cudaError_t fm_cuda_optimize(struct fm_cuda_place place, struct fm_cuda_update update);
 /* The regularisers' part of the loss of the present parameters -> *penalty; for evaluations; looks at no
  * activity. */

@@ -69,26 +69,30 @@ enum { FM_CUDA_SLOTS = 8 }; /* at least FM_SLOTS of engine/backend.h */
 enum fm_cuda_activity { FM_CUDA_IDLE, FM_CUDA_TRAINS, FM_CUDA_EVALUATES };
 
 struct fm_cuda_control {
-    int activity; /* enum fm_cuda_activity */
-    int n;        /* valid rows of the step or chunk at hand */
+    int activity; /* enum fm_cuda_activity; request_begin sets it, the last launch of the last step or chunk
+                     and request_end set it back to idle */
+    int n;        /* valid rows of the step or chunk at hand; fm_cuda_gather works it out */
     int frozen;   /* a bad step under stop or rollback */
     int bad;      /* the step at hand: its update is left out (set by norm, also under `keras`: then 0) */
     int on_nan;
     int status; /* of a snapshot or restore: 0, or 1 = the slot is empty */
     int taken[FM_CUDA_SLOTS];
-    float scale;  /* global clip: what gradients are multiplied with */
-    int64_t step; /* at hand, counted from the run's first */
-    int64_t end;  /* the request's steps end before this one */
+    float scale;     /* global clip: what gradients are multiplied with */
+    float adam_step; /* learning rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) of the step at hand */
+    int64_t step;    /* at hand, counted from the run's first */
+    int64_t end;     /* the request's steps end before this one */
     double learning_rate;
     double loss, norm; /* of the step at hand */
-    /* what the report will say */
+    /* What the report will say of the request at hand. An evaluation counts its examples here too. */
     int64_t steps, examples, loss_examples, bad_steps, first_bad_step;
     double loss_sum;
     /* evaluation: place of the chunk's first example in the part, sums so far */
     int part; /* enum fm_part */
     int64_t at;
     double evaluated, square_sum, absolute_sum; /* evaluated: sum of losses */
-    unsigned ticket[8]; /* blocks that are done, for "the last one does the rest"; always 0 between kernels */
+    /* Blocks that are done, for "the last one does the rest"; always 0 between kernels. 0 to 3 are update.cu's
+     * and penalty.cu's, the others are free. */
+    unsigned ticket[8];
 };
 
 /* Ends every state (parameters, slots, statistics): part of snapshots and blobs. */

@@ -5,15 +5,15 @@
  * wherever those are at hand.
  *
  * Opening: cublasLt, cublas, then cuDNN (cuDNN 8 calls abort() without cuBLAS), each first in the folders of
- * FOLDMILL_LIBDIRS, then in those named when the plug-in was built, then on the loader's path; cuDNN 9, 8, 7
- * in turn; refused when built for another CUDA major version (cudnnGetCudartVersion). All parts of cuDNN from
- * the same folder. Environment variables that change results (NVIDIA_TF32_OVERRIDE, CUBLAS_WORKSPACE_CONFIG,
- * CUDNN_LOGINFO..., see library.c) are unset before. RTLD_LOCAL where possible, never closed.
+ * FOLDMILL_LIBDIRS, then in those named when the plug-in was built (FM_LIBDIRS), then on the loader's path;
+ * cuDNN 9, 8, 7 in turn; refused when built for another CUDA major version (cudnnGetCudartVersion). All parts
+ * of cuDNN from the same folder. Environment variables that change results (NVIDIA_TF32_OVERRIDE, all CUBLAS*
+ * and CUDNN_*) are unset before. RTLD_LOCAL where possible, never closed.
  *
  * One handle of each library per card. cuBLAS: PEDANTIC math, the lane's fixed workspace set again after
  * every SetStream. cuDNN: FMA math, one algorithm per call: the first of cudnnGetConvolution*Algorithm_v7's
  * answers with status success, DETERMINISTIC, no tensor-op math, workspace of at most 8 MiB, and neither
- * forward... filter ALGO_0 or 3 nor data ALGO_0. Never by timing. */
+ * filter ALGO_0 or 3 nor data ALGO_0 (they add with atomics). Never by timing. */
 #ifndef FM_CUDA_LIBRARY_H
 #define FM_CUDA_LIBRARY_H
 
@@ -40,12 +40,20 @@ void fm_library_handles_close(struct fm_device *device, struct fm_card *card);
 
 enum fm_dnn_direction { FM_DNN_FORWARD, FM_DNN_INPUT_GRAD, FM_DNN_WEIGHT_GRAD };
 
-/* One convolution in one direction: descriptors and algorithm. x has conv.in_rows + its halo: `x` of run
- * points at row -conv.pad of the first example; kernels are [F][C / groups][taps]. dx is written whole, halo
- * included. */
+/* How kernels lie in memory for cuDNN, in parameters and gradients: [F][taps][C / groups] (KRSC, filter
+ * format NHWC). For activations that are channels-last, cuDNN documents the two gradients with these kernels
+ * only: with [F][C / groups][taps] dy would have to be NCHW. at == NULL. */
+struct fm_cuda_weights fm_dnn_weights(const struct fm_cuda_conv *conv);
+
+/* One convolution in one direction: descriptors and algorithm. `rows` examples; `x` of run points at row
+ * -conv.pad of the first example, from where every example has padded_rows rows (conv.in_rows and zeros
+ * around), examples x_example floats apart; y has conv.out_rows rows, examples y_example apart. Kernels lie
+ * as fm_dnn_weights says. dx is written from row -conv.pad on, as far as an output may reach and at least to
+ * the last of the in_rows; what stands in its halo afterwards is no zero: dx must not share its buffer with a
+ * tensor whose halo is read. */
 struct fm_dnn_call;
-/* algorithm < 0: chosen. 0; 1 with a reason in `why` when no algorithm fits (own kernel); negative on
- * failure. Looks at card's handle only; may be called before any lane opens. */
+/* algorithm < 0: chosen. 0; 1 with a reason in `why` when no algorithm fits (own kernel), or when the given
+ * one does not; negative on failure. Looks at card's handle only; may be called before any lane opens. */
 int fm_dnn_call_new(struct fm_dnn_call **call, struct fm_device *device, struct fm_card *card,
                     enum fm_dnn_direction direction, const struct fm_cuda_conv *conv, int padded_rows,
                     int rows, int x_example, int y_example, int algorithm, char *why, size_t why_size,

@@ -127,6 +127,8 @@ struct fm_device_options {
                       an engine may have none */
     int64_t slice; /* tests: bytes that a slice of the batch may touch; 0 = the engine's own choice; an engine
                       may cut none. It changes no bit. */
+    enum fm_kernels_choice kernels; /* GPUs only */
+    bool profile;                   /* measure for `profile`, at a cost */
 };
 
 struct fm_device;

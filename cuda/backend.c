@@ -1,0 +1,93 @@
+/* The backend's table, and the face of the plug-in. */
+#include "cuda.h"
+
+#include <stdio.h>
+
+#include "engine/plugin.h"
+#include "lane.h"
+
+#ifdef FM_EMULATED
+#include "emulator/emulator.h"
+#endif
+
+static int open_device(struct fm_device **device, const struct fm_device_options *options,
+                       struct fm_error *err)
+{
+#ifdef FM_EMULATED
+    fm_emulator_from_environment();
+#endif
+    return fm_cuda_open(device, options, err);
+}
+
+const struct fm_backend fm_backend_cuda = {
+    .name = "cuda",
+    .open = open_device,
+    .close = fm_cuda_close,
+    .describe = fm_cuda_describe,
+    .numbers = fm_cuda_numbers,
+    .lanes = fm_cuda_lanes,
+    .memory = fm_cuda_memory,
+    .load = fm_cuda_load,
+    .unload = fm_cuda_unload,
+    .transfers = fm_cuda_transfers,
+    .supports = fm_cuda_supports,
+    .cost = fm_cuda_cost,
+    .plan_hash = fm_cuda_plan_hash,
+    .explain = fm_cuda_explain,
+    .lane_open = fm_cuda_lane_open,
+    .lane_close = fm_cuda_lane_close,
+    .state_size = fm_cuda_state_size,
+    .state_read = fm_cuda_state_read,
+    .state_write = fm_cuda_state_write,
+    .snapshot_read = fm_cuda_snapshot_read,
+    .snapshot_write = fm_cuda_snapshot_write,
+    .parameters_write = fm_cuda_parameters_write,
+    .submit = fm_cuda_submit,
+    .wait = fm_cuda_wait,
+    .cancel = fm_cuda_cancel,
+    .queues_ahead = true,
+    .plan_choices = fm_cuda_plan_choices,
+    .plan_use = fm_cuda_plan_use,
+    .profile = fm_cuda_profile,
+};
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+#ifdef FM_EMULATED
+#define NAME   "CUDA emulator"
+#define USABLE emulated_usable
+#define LIST   emulated_list
+
+static int emulated_usable(const char *select, char *why, size_t why_size)
+{
+    fm_emulator_from_environment();
+    return fm_cuda_usable(select, why, why_size);
+}
+
+static int emulated_list(struct fm_text *text, struct fm_error *err)
+{
+    fm_emulator_from_environment();
+    fm_text_add_string(text, "           (emulated: right results, slowly; no GPU is used)\n");
+    return fm_cuda_list(text, err);
+}
+#else
+/* Some compilers' CUDART_VERSION is a product, so the name is made of its digits. */
+#define NAME   "CUDA " TEXT(FM_CUDA_NAME)
+#define USABLE fm_cuda_usable
+#define LIST   fm_cuda_list
+#ifndef FM_CUDA_NAME
+#define FM_CUDA_NAME plug - in
+#endif
+#endif
+
+__attribute__((visibility("default"))) const struct fm_plugin *fm_plugin(void)
+{
+    static const struct fm_plugin plugin = {.abi = FM_PLUGIN_ABI,
+                                            .layout = FM_PLUGIN_LAYOUT,
+                                            .version = FM_VERSION,
+                                            .name = NAME,
+                                            .backend = &fm_backend_cuda,
+                                            .usable = USABLE,
+                                            .list = LIST};
+    return &plugin;
+}

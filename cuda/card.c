@@ -1,0 +1,166 @@
+/* One GPU: whether it can be used, opened with its stream and staging buffers, its arena. */
+#include "cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "lane.h"
+#include "library/library.h"
+
+#define LEAST_RESERVE (256 << 20)
+
+static int attribute(enum cudaDeviceAttr which, int number)
+{
+    int value = 0;
+    if (cudaDeviceGetAttribute(&value, which, number) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return value;
+}
+
+/* What to do about a card that this build has no code for. */
+static void tell_no_code(int major, int minor, char *why, size_t why_size)
+{
+    const int sm = major * 10 + minor, toolkit = FM_CUDA_MAJOR;
+    if (sm < 35)
+        snprintf(why, why_size,
+                 "its architecture, sm_%d, needs a plug-in built with CUDA 10.2 (untested): make "
+                 "NVCC=/path/to/nvcc",
+                 sm);
+    else if (sm < 50)
+        snprintf(why, why_size,
+                 "its architecture, sm_%d, needs a plug-in built with CUDA 11 (Debian 12: apt-get install "
+                 "nvidia-cuda-toolkit g++-11, then make); this one is of CUDA %d",
+                 sm, toolkit);
+    else if (sm < 75)
+        snprintf(why, why_size,
+                 "its architecture, sm_%d, needs a plug-in built with CUDA 12 or 11 (Debian: apt-get install "
+                 "nvidia-cuda-toolkit, then make); this one is of CUDA %d",
+                 sm, toolkit);
+    else
+        snprintf(why, why_size,
+                 "this plug-in (CUDA %d) was built without code for its architecture, sm_%d: make clean, "
+                 "then make",
+                 toolkit, sm);
+}
+
+int fm_card_usable(int number, char *why, size_t why_size)
+{
+    cudaError_t status = cudaSetDevice(number);
+    if (status == cudaSuccess) status = fm_cuda_code();
+    if (status == cudaSuccess) return 0;
+    cudaGetLastError();
+    const int major = attribute(cudaDevAttrComputeCapabilityMajor, number);
+    if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction ||
+        (int)status == 222) /* unsupported PTX version: no name before CUDA 11.1 */
+        tell_no_code(major, attribute(cudaDevAttrComputeCapabilityMinor, number), why, why_size);
+    else if (status == cudaErrorMemoryAllocation)
+        snprintf(why, why_size, "its memory is in use: look with nvidia-smi who uses it");
+    else if (status == cudaErrorDevicesUnavailable)
+        snprintf(why, why_size, "it is in exclusive mode and another process uses it: look with nvidia-smi");
+    else
+        snprintf(why, why_size, "CUDA says '%s' (%d)", cudaGetErrorString(status), (int)status);
+    return 1;
+}
+
+static int open_staging(struct fm_device *device, struct fm_card *card, struct fm_error *err)
+{
+    int status = fm_cuda_check(device, cudaStreamCreateWithFlags(&card->stream, cudaStreamNonBlocking), err,
+                               "make a stream");
+    for (int i = 0; !status && i < 2; i++) {
+        status = fm_cuda_check(device, cudaEventCreateWithFlags(&card->staged[i], cudaEventDisableTiming),
+                               err, "make an event");
+        if (!status)
+            status =
+                fm_cuda_check(device, cudaHostAlloc(&card->staging[i], FM_CUDA_STAGING, cudaHostAllocDefault),
+                              err, "pin host memory");
+    }
+    return status;
+}
+
+int fm_card_open(struct fm_device *device, struct fm_card *card, int number, struct fm_error *err)
+{
+    char why[256];
+    struct cudaDeviceProp properties;
+    size_t free_bytes = 0, total = 0;
+    *card = (struct fm_card){.number = number};
+    if (fm_card_usable(number, why, sizeof why))
+        return fm_fail(err, FM_EDEVICE, "card %d cannot be used: %s", number, why);
+    int status =
+        fm_cuda_check(device, cudaGetDeviceProperties(&properties, number), err, "ask about the card");
+    if (!status)
+        status = fm_cuda_check(device, cudaMemGetInfo(&free_bytes, &total), err, "ask for its memory");
+    if (status) return status;
+    snprintf(card->name, sizeof card->name, "%.*s", (int)sizeof card->name - 1, properties.name);
+    if (cudaDeviceGetPCIBusId(card->bus, (int)sizeof card->bus, number) != cudaSuccess) {
+        cudaGetLastError();
+        card->bus[0] = '\0';
+    }
+    card->total = (int64_t)total;
+    card->watchdog = attribute(cudaDevAttrKernelExecTimeout, number) != 0;
+    card->opened = true;
+    return open_staging(device, card, err);
+}
+
+void fm_card_close(struct fm_device *device, struct fm_card *card)
+{
+    if (!card->opened) return;
+    if (!device->dead) cudaSetDevice(card->number);
+    fm_cuda_slots_free(device, card);
+    fm_library_handles_close(device, card);
+    if (!device->dead) {
+        if (card->arena.base) cudaFree(card->arena.base);
+        for (int i = 0; i < 2; i++) {
+            if (card->staged[i]) cudaEventDestroy(card->staged[i]);
+            if (card->staging[i]) cudaFreeHost(card->staging[i]);
+        }
+        if (card->stream) cudaStreamDestroy(card->stream);
+    }
+    fm_arena_fini(&card->arena);
+    fm_free(card->resident);
+    *card = (struct fm_card){0};
+}
+
+/* What other programs, the driver and the display keep: the larger of 256 MB and a tenth, of small cards a
+ * quarter. */
+int64_t fm_card_reserve(const struct fm_card *card)
+{
+    int64_t reserve = card->total / 10 > LEAST_RESERVE ? card->total / 10 : LEAST_RESERVE;
+    return reserve < card->total / 4 ? reserve : card->total / 4;
+}
+
+int fm_card_room(struct fm_device *device, struct fm_card *card, int64_t *bytes, struct fm_error *err)
+{
+    size_t free_bytes = 0, total = 0;
+    int status = fm_card_use(device, card, err);
+    if (!status)
+        status = fm_cuda_check(device, cudaMemGetInfo(&free_bytes, &total), err, "ask for its memory");
+    *bytes = (int64_t)free_bytes - fm_card_reserve(card);
+    if (*bytes < 0) *bytes = 0;
+    return status;
+}
+
+/* Fragments may leave less than what is free in one piece, so a little less is asked for until it works. */
+int fm_card_arena(struct fm_device *device, struct fm_card *card, struct fm_error *err)
+{
+    int64_t bytes;
+    if (card->arena.base) return 0;
+    int status = fm_card_room(device, card, &bytes, err);
+    if (status) return status;
+    void *base = NULL;
+    cudaError_t made = cudaErrorMemoryAllocation;
+    for (; bytes >= (1 << 20) && made == cudaErrorMemoryAllocation; bytes -= bytes / 8) {
+        made = cudaMalloc(&base, (size_t)bytes);
+        if (made == cudaSuccess) break;
+        cudaGetLastError();
+    }
+    status = fm_cuda_check(device, made, err, "make room for lanes on the card");
+    if (status) return status;
+    if (fm_arena_init(&card->arena, base, bytes)) {
+        cudaFree(base);
+        return fm_fail_memory(err);
+    }
+    return 0;
+}
