@@ -15,4 +15,16 @@ static inline __device__ uint32_t fm_device_class(const fm_cuda_data &data, int6
     }
 }
 
+/* The class of the confusion matrix and of class weights: the code, or the argmax of a distribution, ties to
+ * the lowest (fm_lane_class of engine/host). */
+static inline __device__ int64_t fm_device_true_class(const fm_cuda_data &data, int64_t example)
+{
+    if (data.class_bits) return fm_device_class(data, example);
+    const float *y = data.targets + example * data.target_width;
+    int64_t best = 0;
+    for (int64_t k = 1; k < data.target_width; k++)
+        if (y[k] > y[best]) best = k;
+    return best;
+}
+
 #endif
