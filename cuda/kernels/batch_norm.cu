@@ -97,7 +97,7 @@ static __device__ norm_statistics joined_sum(const norm_pass &p, const fm_column
 static __global__ void norm_whole(norm_pass p)
 {
     FM_DYNAMIC_SHARED(double, room);
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     const float first = first_row(p, c);
     double sum, square;
@@ -113,7 +113,7 @@ static __global__ void norm_whole(norm_pass p)
 static __global__ void norm_sums(norm_pass p)
 {
     FM_DYNAMIC_SHARED(double, room);
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     double sum, square;
     sum_lane(p, c, first_row(p, c), sum, square);
@@ -124,7 +124,7 @@ static __global__ void norm_sums(norm_pass p)
 static __global__ void norm_squares(norm_pass p)
 {
     FM_DYNAMIC_SHARED(double, room);
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     const norm_statistics s = joined_sum(p, c);
     double sum, square;
@@ -139,7 +139,7 @@ static __global__ void norm_squares(norm_pass p)
 
 static __global__ void norm_result(norm_pass p)
 {
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     norm_statistics s = joined_sum(p, c);
     if (!c.real) return;
@@ -240,7 +240,7 @@ static __device__ void grad_apply(const norm_grad_pass &p, const fm_column &c, d
 static __global__ void grad_whole(norm_grad_pass p)
 {
     FM_DYNAMIC_SHARED(double, room);
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     double sum, dot;
     grad_lane(p, c, sum, dot);
@@ -252,7 +252,7 @@ static __global__ void grad_whole(norm_grad_pass p)
 static __global__ void grad_sums(norm_grad_pass p)
 {
     FM_DYNAMIC_SHARED(double, room);
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     double sum, dot;
     grad_lane(p, c, sum, dot);
@@ -266,7 +266,7 @@ static __global__ void grad_sums(norm_grad_pass p)
 
 static __global__ void grad_result(norm_grad_pass p)
 {
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     if (!c.real) return;
     const double *from = p.sums + c.channel;
@@ -306,7 +306,7 @@ cudaError_t fm_cuda_batch_norm_grad(struct fm_cuda_place place, int rows, int ch
 static __global__ void moving(fm_cuda_place place, int channels, const float *mean, const float *variance,
                               float keep, float share, float *moving_mean, float *moving_variance)
 {
-    if (fm_place_idle(place) || place.lane->control.bad) return;
+    if (!fm_turn(place) || place.lane->control.bad) return;
     const int c = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (c >= channels) return;
     moving_mean[c] = fmaf(moving_mean[c], keep, mean[c] * share);
@@ -326,7 +326,7 @@ static __global__ void infer(fm_cuda_place place, int count, int channels, fm_cu
                              const float *gamma, const float *beta, const float *mean, const float *variance,
                              float epsilon, fm_cuda_tensor y)
 {
-    if (fm_place_idle(place)) return;
+    if (!fm_turn(place)) return;
     const int thread = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (thread >= place.rows * count) return;
     const int i = thread / count, e = thread % count, c = e % channels;

@@ -9,7 +9,7 @@ struct dropout_shape {
 
 static __global__ void dropout(fm_cuda_place place, dropout_shape s, fm_cuda_tensor x, fm_cuda_tensor y)
 {
-    if (fm_place_idle(place)) return;
+    if (!fm_turn(place)) return;
     const int copies = s.spatial ? s.rows : 1; /* rows that share the draws */
     const int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (thread >= (int64_t)place.rows * copies * s.blocks) return;

@@ -12,28 +12,10 @@ struct layer_pass {
     float *mean, *inverse;
 };
 
-/* The row of a thread: its number in the batch, its part of the row, and whether it exists (else it is the
- * last one once more). */
-struct layer_row {
-    int i, l, first;
-    bool real;
-};
-static __device__ layer_row row_here(int rows, int length, int group)
-{
-    const int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t row = thread / group, last = (int64_t)rows * length - 1;
-    layer_row r;
-    r.real = row <= last;
-    r.i = (int)((r.real ? row : last) / length);
-    r.l = (int)((r.real ? row : last) % length);
-    r.first = (int)(thread % group);
-    return r;
-}
-
 static __global__ void layer_norm(layer_pass p)
 {
-    if (fm_place_idle(p.place)) return;
-    const layer_row r = row_here(p.place.rows, p.length, p.group);
+    if (!fm_turn(p.place)) return;
+    const fm_group_row r = fm_group_row_here(p.place.rows, p.length, p.group);
     const float *x = p.x.at + (int64_t)r.i * p.x.example + r.l * p.channels;
     const float size = (float)p.channels, pivot = x[0];
     float sum = 0, square = 0;
@@ -60,11 +42,6 @@ static __global__ void layer_norm(layer_pass p)
             fmaf(fmaf(x[c] - center, inverse, shift), p.gamma ? p.gamma[c] : 1.0f, p.beta ? p.beta[c] : 0.0f);
 }
 
-static dim3 layer_blocks(const fm_cuda_place &place, int length, int group)
-{
-    return dim3(fm_blocks_for((int64_t)place.rows * length * group, 128));
-}
-
 cudaError_t fm_cuda_layer_norm(struct fm_cuda_place place, int rows, int channels, struct fm_cuda_tensor x,
                                const float *gamma, const float *beta, double epsilon, float *mean,
                                float *deviation, struct fm_cuda_tensor y)
@@ -81,7 +58,8 @@ cudaError_t fm_cuda_layer_norm(struct fm_cuda_place place, int rows, int channel
     p.epsilon = (float)epsilon;
     p.mean = mean;
     p.inverse = deviation;
-    return fm_launch(layer_norm, layer_blocks(place, rows, p.group), dim3(128), 0, place.stream, p);
+    return fm_launch(layer_norm, fm_group_blocks(place, rows, p.group), dim3(FM_GROUP_THREADS), 0,
+                     place.stream, p);
 }
 
 /* ---- gradient ---- */
@@ -99,9 +77,9 @@ struct layer_grad_pass {
 /* With d = x - mean and g = dy * gamma: dx = (g - mean of g - d * inverse^2 * mean of g d) * inverse. */
 static __global__ void input_grad(layer_grad_pass p)
 {
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const int channels = p.f.channels;
-    const layer_row r = row_here(p.place.rows, p.f.length, p.group);
+    const fm_group_row r = fm_group_row_here(p.place.rows, p.f.length, p.group);
     const float *x = p.x.at + (int64_t)r.i * p.x.example + r.l * channels;
     const float *dy = p.dy.at + (int64_t)r.i * p.dy.example + r.l * channels;
     const float mean = p.mean[r.i * p.f.length + r.l], inverse = p.inverse[r.i * p.f.length + r.l];
@@ -133,7 +111,7 @@ static __device__ void store_parameters(const layer_grad_pass &p, int channel, d
 static __global__ void parameter_sums(layer_grad_pass p)
 {
     FM_DYNAMIC_SHARED(double, room);
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const fm_column c = fm_column_here(p.f);
     const int valid = p.place.lane->control.n * p.f.length, end = c.end < valid ? c.end : valid;
     double sum = 0, dot = 0;
@@ -162,7 +140,7 @@ static __global__ void parameter_sums(layer_grad_pass p)
 
 static __global__ void parameter_join(layer_grad_pass p)
 {
-    if (fm_place_idle(p.place)) return;
+    if (!fm_turn(p.place)) return;
     const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x), stride = 2 * p.f.channels;
     if (channel >= p.f.channels) return;
     store_parameters(p, channel, fm_column_join(p.sums + channel, p.f.chunks, stride),
@@ -204,6 +182,7 @@ cudaError_t fm_cuda_layer_norm_grad(struct fm_cuda_place place, int rows, int ch
                 fm_launch(parameter_join, dim3(fm_blocks_for(channels, 128)), dim3(128), 0, place.stream, p);
     }
     if (status == cudaSuccess && dx.at)
-        status = fm_launch(input_grad, layer_blocks(place, rows, p.group), dim3(128), 0, place.stream, p);
+        status = fm_launch(input_grad, fm_group_blocks(place, rows, p.group), dim3(FM_GROUP_THREADS), 0,
+                           place.stream, p);
     return status;
 }

@@ -11,12 +11,7 @@
 #ifndef FM_CUDA_KERNELS_ROWS_H
 #define FM_CUDA_KERNELS_ROWS_H
 
-#include "kernels/device.h"
-
-static inline __device__ bool fm_place_idle(const fm_cuda_place &place)
-{
-    return place.lane->control.activity != place.activity;
-}
+#include "kernels/step.h"
 
 static inline unsigned fm_blocks_for(int64_t threads, int block)
 {
@@ -45,6 +40,30 @@ static inline __device__ float fm_group_max(float v, int group)
         v = other > v ? other : v;
     }
     return v;
+}
+
+enum { FM_GROUP_THREADS = 128 };
+
+/* A thread's row: its example, its place there, and the thread's number in the group. real == false: beyond
+ * the last row, which is then worked on once more. */
+struct fm_group_row {
+    int i, l, first;
+    bool real;
+};
+static inline __device__ fm_group_row fm_group_row_here(int examples, int length, int group)
+{
+    const int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t row = thread / group, last = (int64_t)examples * length - 1;
+    fm_group_row r;
+    r.real = row <= last;
+    r.i = (int)((r.real ? row : last) / length);
+    r.l = (int)((r.real ? row : last) % length);
+    r.first = (int)(thread % group);
+    return r;
+}
+static inline dim3 fm_group_blocks(const fm_cuda_place &place, int length, int group)
+{
+    return dim3(fm_blocks_for((int64_t)place.rows * length * group, FM_GROUP_THREADS));
 }
 
 /* ---- columns ---- */
