@@ -39,10 +39,10 @@ struct fm_emulator_settings {
     int starved; /* number of the stream, in the order of making */
     uint64_t seed;
     int thread_order; /* of a block's threads: 0 forwards, 1 backwards, else a shuffle with this seed */
-    int cards;        /* how many there are: 1 */
+    int cards;        /* how many there are; 0 = 1, negative = none */
     const char
         *card; /* which kind, see fm_emulator_cards: "gtx1060", "gtx1660ti", "rtx3060", "h200" (the first) */
-    int64_t memory;    /* device memory in bytes, 0 = 256 MB */
+    int64_t memory;    /* device memory of a card in bytes, 0 = 1 GB; what is never touched costs nothing */
     int64_t fail_call; /* fail the n-th CUDA, cuDNN or cuBLAS call that can fail, from 1; 0 = none */
     int fail_status;   /* with this status; 0 = one that fits the call */
     bool fail_sticky;  /* and every call after it */
@@ -59,11 +59,14 @@ struct fm_emulator_counts {
     int64_t library_calls;
     int64_t to_device, to_host; /* bytes copied; what kernels read or write of mapped memory does not count */
     int64_t allocations, synchronisations, host_copies;
-    int64_t switches; /* of fibers */
-    int64_t faults;   /* mistakes of the program that were seen; each was printed to stderr */
+    int64_t switches;         /* of fibers */
+    int64_t faults;           /* mistakes of the program that were seen; each was printed to stderr */
+    int64_t calls_after_loss; /* made although an earlier call had said that the context is lost */
     int64_t live; /* allocations, pinned buffers, streams, events, graphs, handles, descriptors that exist */
 };
 
+/* The kinds of cards that can be simulated, a list that ends with NULL. */
+const char *const *fm_emulator_cards(void);
 /* Forgets everything, leaks included, and starts anew. NULL = all defaults. */
 void fm_emulator_reset(const struct fm_emulator_settings *settings);
 void fm_emulator_set(

@@ -1,0 +1,17 @@
+/* The C++ side of CUDA's runtime for the emulator: markers of device code, which mean nothing to g++. The
+ * rest of the device side is emulator/device.h, which kernels/device.h includes. */
+#ifndef FM_EMULATOR_CUDA_RUNTIME_H
+#define FM_EMULATOR_CUDA_RUNTIME_H
+
+#include "cuda_runtime_api.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__    __attribute__((noinline))
+#define __align__(n)    __attribute__((aligned(n)))
+#define __constant__
+#define __launch_bounds__(...)
+
+#endif
