@@ -139,7 +139,7 @@ $(B)/obj/tests/cuda/%.o: private ALL_CFLAGS += $(EMULATED_FLAGS)
 CXX := $(if $(filter clang,$(notdir $(CC))),clang++,g++)
 EMULATED_FLAGS = -DFM_EMULATED -Icuda -Icuda/emulator/include
 EMULATED_CXX_FLAGS = $(subst -std=c11,-std=c++14,$(filter-out -fno-math-errno,$(ALL_CFLAGS))) -fno-math-errno -fno-exceptions \
-	-fno-rtti $(EMULATED_FLAGS)
+	-fno-rtti -Wno-unknown-pragmas $(EMULATED_FLAGS)
 $(B)/emulated/obj/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(EMULATED_FLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
