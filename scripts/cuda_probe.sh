@@ -142,7 +142,7 @@ probe() {
                 note "$folder holds the headers of another CUDA as well and is not looked at"
                 continue
             fi
-            headers+=" -I$folder"
+            case "$headers " in *" $folder "*) ;; *) headers+=" -isystem $folder" ;; esac
             break
         done
     done
