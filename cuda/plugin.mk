@@ -26,8 +26,8 @@ define PLUGIN
 HOST_$(1) = $$(ALL_CFLAGS) -Icuda $$(CUDA_$(1)_INCLUDE) -DFM_LIBDIRS='"$$(CUDA_$(1)_LIBDIRS)"' \
 	-DFM_ARCHS='"$$(CUDA_$(1)_ARCHS)"'
 DEVICE_$(1) = -std=c++14 -O3 $$(CUDA_$(1)_GENERATE) -Wno-deprecated-gpu-targets -fmad=false -lineinfo \
-	$$(if $$(WERROR),$$(CUDA_$(1)_WARNINGS)) -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall$$(if $$(WERROR),$$(comma)-Werror) \
-	-Isrc -Icuda
+	$$(if $$(WERROR),$$(CUDA_$(1)_WARNINGS)) -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wno-unused-function$$(if $$(WERROR),$$(comma)-Werror) \
+	-Isrc -Iinclude -Icuda
 OBJECTS_$(1) := $(patsubst %,$(B)/cuda$(1)/obj/%.o,$(PLUGIN_SOURCES))
 
 $(B)/cuda$(1)/flags: FORCE
