@@ -76,7 +76,8 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
 .PHONY: all check slow demo bench bench-kernels bench-networks install uninstall clean format help config setup man fuzzers tests emulated FORCE \
-	check-run plain-programs host plugins plugins-run
+	check-run plain-programs host plugins plugins-run plugin-objects \
+	plugin-objects-run cuda-report cuda-matrix
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -179,9 +180,19 @@ $(B)/cuda.mk: $(B)/cuda-asked scripts/cuda_probe.sh
 	@scripts/cuda_probe.sh probe > $@.new && mv $@.new $@
 plugins: $(LIBRARY) $(B)/cuda.mk
 	@$(MAKE) plugins-run
-ifneq ($(filter plugins-run,$(MAKECMDGOALS)),)
+# Only compiles: the same without the parts that are linked.
+plugin-objects: $(B)/cuda.mk
+	@$(MAKE) plugin-objects-run
+ifneq ($(filter plugins-run plugin-objects-run,$(MAKECMDGOALS)),)
 include cuda/plugin.mk
 endif
+
+# Registers, shared memory and spills of every kernel on every architecture.
+cuda-report: $(B)/cuda.mk
+	@scripts/cuda_report.sh $<
+# The older toolkits are fetched; everything is compiled for every architecture that one of them knows.
+cuda-matrix:
+	@MAKE='$(MAKE)' scripts/cuda_matrix.sh
 
 # ---- program and libraries -------------------------------------------------------------------------------
 
@@ -316,6 +327,8 @@ help:
 	@echo "make bench          measure this machine; beside the study's prototype where ../shared has it"
 	@echo "make bench-kernels  measure the CPU engine's routines by shape and instruction set (T=word picks lines)"
 	@echo "make bench-networks measure training steps and evaluations of networks on the CPU engine (T=word picks)"
+	@echo "make cuda-report    registers, shared memory and spills of each kernel (WANT='75 90' limits the architectures)"
+	@echo "make cuda-matrix    fetch CUDA 13, 12 and 11 and compile for sm_30 to sm_120 (network, 3 GB, minutes)"
 	@echo "make install        program, libraries, header, man page (PREFIX=$(PREFIX) DESTDIR=)"
 	@echo "make uninstall      take them away again"
 	@echo "make setup          only install the Debian packages that are missing"

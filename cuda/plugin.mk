@@ -54,4 +54,5 @@ $(B)/libfoldmill_cuda$(1).so: $$(OBJECTS_$(1)) $(LIBRARY) cuda/plugin.map $(B)/c
 	    -Wl,--as-needed -o $$@ $$(OBJECTS_$(1)) $(LIBRARY) $$(CUDA_$(1)_RUNTIME) $$(LDLIBS) -ldl -lrt -lpthread -lm
 	@scripts/cuda_needed.sh $$@
 endef
+plugin-objects-run: $(foreach major,$(MAJORS),$(patsubst %,$(B)/cuda$(major)/obj/%.o,$(PLUGIN_SOURCES)))
 $(foreach major,$(MAJORS),$(eval $(call PLUGIN,$(major))))
