@@ -110,10 +110,11 @@ struct fm_device {
     struct fm_resident *resident; /* [nresident], data == NULL = free */
     int nresident;
     struct fm_transfers transfers;
-    bool lost;                  /* no new work any more */
-    bool dead;                  /* no CUDA call any more, not even to free something */
-    struct fm_error why;        /* if lost */
-    struct fm_lane *lane;       /* all that are open */
+    bool lost;                                   /* no new work any more */
+    bool dead;                                   /* no CUDA call any more, not even to free something */
+    struct fm_error why;                         /* if lost */
+    struct fm_lane *lane;                        /* all that are open */
+    struct fm_cuda_work *done_first, *done_last; /* requests that are over and not yet reported (wait.c) */
     struct fm_cuda_plan *plans; /* list of those made so far, by program hash and batch size */
     struct fm_profile *profile; /* run --profile */
 };

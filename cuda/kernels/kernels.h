@@ -71,7 +71,8 @@ cudaError_t fm_cuda_request_begin(struct fm_cuda_place place, struct fm_cuda_beg
  * there), or NULL. */
 cudaError_t fm_cuda_request_end(struct fm_cuda_place place, struct fm_cuda_answer *answer, uint64_t number,
                                 const double *penalty);
-/* Only `*word = number`, visible to the host: a chunk of steps is through. */
+/* Only `*word = number`, visible to the host. With number 0, for graphs, which cannot know it: word[1] = the
+ * lane's activity, then ++*word: one more chunk of steps is through. Looks at no activity. */
 cudaError_t fm_cuda_signal(struct fm_cuda_place place, volatile uint64_t *word, uint64_t number);
 /* Copies a state of `bytes` (multiple of 16) unless the lane is frozen. snapshot: marks the slot taken.
  * restore: refuses an empty slot (control.status = 1), thaws the lane. These look at no activity; the counts

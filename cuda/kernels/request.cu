@@ -58,8 +58,12 @@ static __global__ void end_request(struct fm_cuda_place place, struct fm_cuda_an
     answer->done = number;
 }
 
-static __global__ void signal_word(volatile uint64_t *word, uint64_t number)
+static __global__ void signal_word(struct fm_cuda_place place, volatile uint64_t *word, uint64_t number)
 {
+    if (number == 0) {
+        word[1] = (uint64_t)place.lane->control.activity;
+        number = *word + 1;
+    }
     __threadfence_system();
     *word = number;
 }
@@ -113,7 +117,7 @@ cudaError_t fm_cuda_request_end(struct fm_cuda_place place, struct fm_cuda_answe
 
 cudaError_t fm_cuda_signal(struct fm_cuda_place place, volatile uint64_t *word, uint64_t number)
 {
-    return fm_launch(signal_word, dim3(1), dim3(1), 0, place.stream, word, number);
+    return fm_launch(signal_word, dim3(1), dim3(1), 0, place.stream, place, word, number);
 }
 
 cudaError_t fm_cuda_snapshot(struct fm_cuda_place place, const void *state, void *slot, int64_t bytes,

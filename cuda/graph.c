@@ -1,0 +1,179 @@
+/* Chunks: a few steps (or chunks of an evaluation) and the signal that they are through, as one graph launch
+ * where that can be had, else call by call. Same calls, same bits. */
+#include "lane_private.h"
+
+static struct fm_cuda_bound bind_plan(struct fm_lane *lane, const struct fm_cuda_work *work)
+{
+    return (struct fm_cuda_bound){.device = lane->device,
+                                  .card = lane->card,
+                                  .plan = lane->plan,
+                                  .base = lane->base,
+                                  .stream = lane->slot->stream,
+                                  .scores = fm_cuda_scores_of(lane, &work->request),
+                                  .confusion = work->request.kind == FM_EVALUATE &&
+                                               (work->request.returns & FM_RETURN_CONFUSION),
+                                  .watch = lane->device->profile ? fm_profile_watch : NULL,
+                                  .context = lane};
+}
+
+static int activity_of(const struct fm_cuda_work *work)
+{
+    return work->request.kind == FM_TRAIN ? FM_CUDA_TRAINS : FM_CUDA_EVALUATES;
+}
+
+static int enqueue_calls(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t length,
+                         struct fm_error *err)
+{
+    const struct fm_cuda_bound bound = bind_plan(lane, work);
+    const int activity = activity_of(work);
+    int status = 0;
+    for (int64_t i = 0; !status && i < length; i++)
+        status = activity == FM_CUDA_TRAINS ? fm_cuda_enqueue_step(&bound, err)
+                                            : fm_cuda_enqueue_chunk(&bound, err);
+    if (status) return status;
+    volatile uint64_t *through = &lane->slot->words_at->through;
+    return fm_cuda_check(lane->device, fm_cuda_signal(fm_cuda_place_of(lane, activity), through, 0), err,
+                         "signal a chunk of steps");
+}
+
+/* A graph that is a little too long does nothing in its last steps; of one that is much too long a shorter
+ * one is made. */
+static int length_for(int most, int64_t units)
+{
+    int length = most;
+    while (length > 1 && length / 4 >= units) length /= 4;
+    return length;
+}
+
+static struct fm_cuda_graph *find_graph(const struct fm_lane *lane, const struct fm_cuda_work *work,
+                                        int length)
+{
+    const struct fm_cuda_bound bound = bind_plan((struct fm_lane *)lane, work);
+    for (int i = 0; i < lane->slot->ngraphs; i++) {
+        struct fm_cuda_graph *graph = &lane->slot->graphs[i];
+        if (graph->activity == activity_of(work) && graph->length == length && graph->plan == lane->plan &&
+            graph->base == lane->base && graph->scores == bound.scores && graph->confusion == bound.confusion)
+            return graph;
+    }
+    return NULL;
+}
+
+static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
+{
+#if defined FM_EMULATED || CUDART_VERSION >= 12000
+    return cudaGraphInstantiate(exec, graph, 0);
+#else
+    return cudaGraphInstantiate(exec, graph, NULL, NULL, 0);
+#endif
+}
+
+/* False when it cannot be had, for whatever reason; nothing is left behind then, of an error neither. */
+static bool capture(struct fm_lane *lane, const struct fm_cuda_work *work, int length, cudaGraphExec_t *exec)
+{
+    struct fm_error ignored = {0};
+    cudaGraph_t graph = NULL;
+    *exec = NULL;
+    /* Failures in here must not mark the device lost: the same calls are then made directly. */
+    const bool lost = lane->device->lost;
+    if (cudaStreamBeginCapture(lane->slot->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    const int status = enqueue_calls(lane, work, length, &ignored);
+    bool ok = cudaStreamEndCapture(lane->slot->stream, &graph) == cudaSuccess && !status && graph;
+    if (ok) ok = instantiate(exec, graph) == cudaSuccess;
+    if (graph) cudaGraphDestroy(graph);
+    if (!ok) {
+        cudaGetLastError();
+        *exec = NULL;
+    }
+    if (!ok && !lane->device->dead) lane->device->lost = lost;
+    return ok;
+}
+
+/* The graph for this chunk; NULL: run it directly. */
+static struct fm_cuda_graph *get_graph(struct fm_lane *lane, const struct fm_cuda_work *work, int length)
+{
+    struct fm_cuda_slot *slot = lane->slot;
+    struct fm_cuda_graph *found = find_graph(lane, work, length);
+    if (found) return found;
+    const struct fm_cuda_bound bound = bind_plan(lane, work);
+    struct fm_cuda_graph graph = {.plan = lane->plan,
+                                  .base = lane->base,
+                                  .scores = bound.scores,
+                                  .confusion = bound.confusion,
+                                  .activity = activity_of(work),
+                                  .length = length};
+    if (slot->ngraphs == FM_CUDA_GRAPHS || !capture(lane, work, length, &graph.exec)) {
+        slot->direct = true;
+        return NULL;
+    }
+    slot->graphs[slot->ngraphs] = graph;
+    return &slot->graphs[slot->ngraphs++];
+}
+
+/* Halves the chunks of this slot while one takes longer than a display's watchdog likes. */
+static void judge_time(struct fm_cuda_slot *slot, int place)
+{
+    float milliseconds = 0;
+    if (!slot->timed[place]) return;
+    slot->timed[place] = false;
+    if (cudaEventElapsedTime(&milliseconds, slot->timers[place][0], slot->timers[place][1]) != cudaSuccess)
+        cudaGetLastError();
+    else if (milliseconds > 1000 * FM_CUDA_WATCHDOG && slot->most > 1)
+        slot->most /= 2;
+}
+
+static int mark_time(struct fm_lane *lane, int place, int end, struct fm_error *err)
+{
+    struct fm_cuda_slot *slot = lane->slot;
+    if (!lane->card->watchdog) return 0;
+    return fm_cuda_check(lane->device, cudaEventRecord(slot->timers[place][end], slot->stream), err,
+                         "mark a chunk of steps");
+}
+
+static int enqueue(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t units, int64_t *fed,
+                   struct fm_error *err)
+{
+    struct fm_cuda_slot *slot = lane->slot;
+    const int activity = activity_of(work);
+    if (slot->direct || lane->device->profile || !slot->warm[activity]) {
+        /* The first one loads code and fills caches, which is forbidden during capture. */
+        *fed = slot->direct || lane->device->profile ? (units < slot->most ? units : slot->most) : 1;
+        const int status = enqueue_calls(lane, work, *fed, err);
+        if (!status) slot->warm[activity] = true;
+        return status;
+    }
+    const int length = length_for(slot->most, units);
+    struct fm_cuda_graph *graph = get_graph(lane, work, length);
+    if (!graph) {
+        const int status = fm_cuda_alive(lane->device, err);
+        return status ? status : enqueue(lane, work, units, fed, err);
+    }
+    *fed = units < length ? units : length;
+    return fm_cuda_check(lane->device, cudaGraphLaunch(graph->exec, slot->stream), err,
+                         "launch a chunk of steps");
+}
+
+int fm_cuda_chunk(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t units, int64_t *fed,
+                  struct fm_error *err)
+{
+    struct fm_cuda_slot *slot = lane->slot;
+    const int place = (int)(slot->chunks % FM_CUDA_FLIGHT);
+    fm_profile_harvest(lane->device, &slot->marks[place]);
+    judge_time(slot, place);
+    int status = mark_time(lane, place, 0, err);
+    if (!status) status = enqueue(lane, work, units, fed, err);
+    if (!status) status = mark_time(lane, place, 1, err);
+    if (status) return status;
+    /* A first step alone is no measure: code was loaded meanwhile. */
+    slot->timed[place] = lane->card->watchdog && *fed > 1;
+    slot->chunks++;
+    return 0;
+}
+
+void fm_cuda_graphs_free(struct fm_device *device, struct fm_cuda_slot *slot)
+{
+    for (int i = 0; i < slot->ngraphs && !device->dead; i++) cudaGraphExecDestroy(slot->graphs[i].exec);
+    slot->ngraphs = 0;
+}
