@@ -235,7 +235,7 @@ static void place_lists(struct fm_cuda_builder *b)
     struct fm_cuda_layout *layout = &b->plan->layout;
     const int64_t classes = p->loss.outputs > 2 ? p->loss.outputs : 2;
     layout->tiles = take(layout, b->plan->ntiles * (int64_t)sizeof(struct fm_cuda_tile));
-    layout->rates = take(layout, p->nrates * (int64_t)sizeof(float));
+    layout->rates = take(layout, p->nrates * (int64_t)sizeof(double));
     layout->class_weights = take(layout, classes * (int64_t)sizeof(float));
     layout->confusion_bytes = classes * classes * 8;
     layout->confusion = take(layout, layout->confusion_bytes);

@@ -42,6 +42,8 @@ struct fm_cuda_layout {
     int64_t confusion, confusion_bytes;
     int64_t tiles;
     int64_t penalty; /* double */
+    /* what the update works with; examples, weights, losses and scores of the rows at hand */
+    int64_t partials, sums, scales, example, weight, losses, scores;
     int64_t zero,
         zero_bytes; /* everything that has to be zero when a lane opens lies here: halos and others */
     int64_t workspace, workspace_bytes; /* of the libraries */
