@@ -101,7 +101,7 @@ static __global__ void restore_state(struct fm_cuda_place place, uint4 *state, c
 static dim3 copy_grid(int64_t count)
 {
     const int64_t blocks = (count + COPY_THREADS - 1) / COPY_THREADS;
-    return dim3((unsigned)(blocks < 1 ? 1 : blocks < COPY_BLOCKS ? blocks : COPY_BLOCKS));
+    return dim3((unsigned)(blocks < 1 ? 1 : blocks < COPY_BLOCKS ? blocks : (int64_t)COPY_BLOCKS));
 }
 
 cudaError_t fm_cuda_request_begin(struct fm_cuda_place place, struct fm_cuda_begin begin)

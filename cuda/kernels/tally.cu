@@ -81,6 +81,6 @@ cudaError_t fm_cuda_tally(struct fm_cuda_place place, struct fm_cuda_loss loss, 
 cudaError_t fm_cuda_clear(struct fm_cuda_place place, void *at, int64_t bytes)
 {
     const int64_t blocks = bytes / 8 / FM_STEP_THREADS + 1;
-    return fm_launch(clear_bytes, dim3((unsigned)(blocks < CLEAR_BLOCKS ? blocks : CLEAR_BLOCKS)),
+    return fm_launch(clear_bytes, dim3((unsigned)(blocks < CLEAR_BLOCKS ? blocks : (int64_t)CLEAR_BLOCKS)),
                      dim3(FM_STEP_THREADS), 0, place.stream, (uint8_t *)at, bytes);
 }
