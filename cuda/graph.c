@@ -60,8 +60,8 @@ static struct fm_cuda_graph *find_graph(const struct fm_lane *lane, const struct
 
 static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
 {
-#if defined FM_EMULATED || CUDART_VERSION >= 12000
-    return cudaGraphInstantiate(exec, graph, 0);
+#if CUDART_VERSION >= 11040
+    return cudaGraphInstantiateWithFlags(exec, graph, 0);
 #else
     return cudaGraphInstantiate(exec, graph, NULL, NULL, 0);
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend_checks.h"
 #include "support/inside.h"
 #include "support/tolerance.h"
 
@@ -26,7 +27,7 @@ static void near(double got, double want, const char *what)
 }
 
 /* More examples than two chunks; K classes. Loss, scores and confusion must agree with one another. */
-static void check_classes(const struct fm_backend *backend, int64_t k, const char *loss)
+void ts_check_classes(const struct fm_backend *backend, int64_t k, const char *loss)
 {
     enum { TOTAL = 700, TRAIN = 400 };
     static float x[TOTAL * 4];
@@ -93,14 +94,14 @@ static void check_classes(const struct fm_backend *backend, int64_t k, const cha
 
 Test(engine_evaluate, classes)
 {
-    for (int b = 0; b < 2; b++) check_classes(backends[b], 3, "sparse_categorical_crossentropy");
-    for (int b = 0; b < 2; b++) check_classes(backends[b], 5, "categorical_crossentropy");
-    for (int b = 0; b < 2; b++) check_classes(backends[b], 2, "categorical_crossentropy");
-    for (int b = 0; b < 2; b++) check_classes(backends[b], 2, "binary_crossentropy");
+    for (int b = 0; b < 2; b++) ts_check_classes(backends[b], 3, "sparse_categorical_crossentropy");
+    for (int b = 0; b < 2; b++) ts_check_classes(backends[b], 5, "categorical_crossentropy");
+    for (int b = 0; b < 2; b++) ts_check_classes(backends[b], 2, "categorical_crossentropy");
+    for (int b = 0; b < 2; b++) ts_check_classes(backends[b], 2, "binary_crossentropy");
 }
 
 /* Equal scores: the lowest class; a score of exactly one half: class 0. */
-static void check_ties(const struct fm_backend *backend)
+void ts_check_ties(const struct fm_backend *backend)
 {
     const float x[4] = {1, 2, 3, 4};
     const uint32_t classes[4] = {0, 1, 2, 1};
@@ -136,7 +137,7 @@ static void check_ties(const struct fm_backend *backend)
 }
 
 /* Squared and absolute errors; the regulariser is part of the loss, weights are not. */
-static void check_numbers(const struct fm_backend *backend)
+void ts_check_numbers(const struct fm_backend *backend)
 {
     enum { TOTAL = 300 };
     static float x[TOTAL], y[TOTAL], weights[TOTAL], scores[TOTAL];
@@ -230,7 +231,7 @@ Test(engine_evaluate, case_a10)
 }
 
 /* A13: three folds, one of them with class 0 only; losses and accuracies are unaffected. */
-static void check_a13(const struct fm_backend *backend)
+void ts_check_a13(const struct fm_backend *backend)
 {
     const float x[14] = {0.5f, -1, 2, -2, 1, -0.5f, -1.5f, 0.25f, -3, 3.5f, 2.75f, 1.25f, 1.75f, 5};
     const uint32_t y[14] = {1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1};
@@ -274,13 +275,13 @@ static void check_a13(const struct fm_backend *backend)
 
 Test(engine_evaluate, ties_go_to_the_lowest_class)
 {
-    for (int b = 0; b < 2; b++) check_ties(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_ties(backends[b]);
 }
 Test(engine_evaluate, numbers)
 {
-    for (int b = 0; b < 2; b++) check_numbers(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_numbers(backends[b]);
 }
 Test(engine_evaluate, case_a13)
 {
-    for (int b = 0; b < 2; b++) check_a13(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_a13(backends[b]);
 }

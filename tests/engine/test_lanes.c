@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "engine/cpu/cpu.h"
 #include "engine/reference/reference.h"
+#include "engine/backend_checks.h"
 #include "support/allocation.h"
 #include "support/bench.h"
 #include "support/random_net.h"
@@ -80,7 +81,7 @@ static unsigned char *state_after(const struct fm_backend *backend, int64_t fold
     return blob;
 }
 
-static void check_cuts(const struct fm_backend *backend)
+void ts_check_cuts(const struct fm_backend *backend)
 {
     size_t size, again;
     double whole, cut;
@@ -97,16 +98,16 @@ static void check_cuts(const struct fm_backend *backend)
 
 Test(engine_lanes, steps_one_by_one_give_the_same_bits)
 {
-    check_cuts(&fm_backend_reference);
-    check_cuts(&fm_backend_reference64);
-    check_cuts(&fm_backend_cpu);
+    ts_check_cuts(&fm_backend_reference);
+    ts_check_cuts(&fm_backend_reference64);
+    ts_check_cuts(&fm_backend_cpu);
 }
 
 /* Six steps at once, and one by one with evaluations and snapshots between them, over random networks. */
-static void check_between(const struct fm_backend *backend)
+void ts_check_between(const struct fm_backend *backend, int nets)
 {
     int ran = 0;
-    for (uint64_t seed = 300; ran < 60; seed++) {
+    for (uint64_t seed = 300; ran < nets; seed++) {
         struct ts_random_net net;
         struct ts_bench bench;
         cr_assert(ts_random_net_init(&net, seed, TS_NET_KINKS));
@@ -183,7 +184,7 @@ static void check_beside(const struct fm_backend *backend, int64_t lanes, unsign
     ts_bench_close(&bench);
 }
 
-static void check_all_beside(const struct fm_backend *backend)
+void ts_check_all_beside(const struct fm_backend *backend)
 {
     unsigned char *expected[3];
     size_t size = 0;
@@ -196,7 +197,7 @@ static void check_all_beside(const struct fm_backend *backend)
 }
 
 /* Goes on from a blob, on a fresh lane of another device, with the same bits. */
-static void check_resume(const struct fm_backend *backend)
+void ts_check_resume(const struct fm_backend *backend)
 {
     size_t size;
     double loss;
@@ -220,13 +221,13 @@ static void check_resume(const struct fm_backend *backend)
 
 Test(engine_lanes, a_state_goes_on_elsewhere)
 {
-    check_resume(&fm_backend_reference);
-    check_resume(&fm_backend_reference64);
-    check_resume(&fm_backend_cpu);
+    ts_check_resume(&fm_backend_reference);
+    ts_check_resume(&fm_backend_reference64);
+    ts_check_resume(&fm_backend_cpu);
 }
 
 /* The portable parameters begin a blob; writing only them starts the optimizer afresh. */
-static void check_portable(const struct fm_backend *backend)
+void ts_check_portable(const struct fm_backend *backend)
 {
     size_t size;
     double loss;
@@ -255,7 +256,7 @@ static void check_portable(const struct fm_backend *backend)
     free(got);
 }
 
-static void check_snapshots(const struct fm_backend *backend)
+void ts_check_snapshots(const struct fm_backend *backend)
 {
     struct ts_bench bench;
     open_bench(&bench, backend, 1);
@@ -295,7 +296,7 @@ static void check_snapshots(const struct fm_backend *backend)
 }
 
 /* Cancelling ends the running request at a step and answers the queued ones; later requests run again. */
-static void check_cancel(const struct fm_backend *backend)
+void ts_check_cancel(const struct fm_backend *backend)
 {
     struct ts_bench bench;
     open_bench(&bench, backend, 1);
@@ -322,7 +323,7 @@ static void check_cancel(const struct fm_backend *backend)
     ts_bench_close(&bench);
 }
 
-static void check_closing(const struct fm_backend *backend)
+void ts_check_closing(const struct fm_backend *backend)
 {
     struct ts_bench bench;
     open_bench(&bench, backend, 2);
@@ -488,27 +489,28 @@ static void on_both(void (*check)(const struct fm_backend *backend))
 
 Test(engine_lanes, evaluations_between_steps_change_no_bit)
 {
-    on_both(check_between);
+    ts_check_between(&fm_backend_reference, 60);
+    ts_check_between(&fm_backend_cpu, 60);
 }
 Test(engine_lanes, what_runs_beside_changes_no_bit)
 {
-    on_both(check_all_beside);
+    on_both(ts_check_all_beside);
 }
 Test(engine_lanes, portable_parameters)
 {
-    on_both(check_portable);
+    on_both(ts_check_portable);
 }
 Test(engine_lanes, snapshots)
 {
-    on_both(check_snapshots);
+    on_both(ts_check_snapshots);
 }
 Test(engine_lanes, cancel)
 {
-    on_both(check_cancel);
+    on_both(ts_check_cancel);
 }
 Test(engine_lanes, closing_drops_what_is_pending)
 {
-    on_both(check_closing);
+    on_both(ts_check_closing);
 }
 Test(engine_lanes, order_of_the_pass)
 {

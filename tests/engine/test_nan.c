@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend_checks.h"
 #include "support/inside.h"
 #include "support/tolerance.h"
 
@@ -55,14 +56,30 @@ static unsigned char *state(struct subject *s)
     return blob;
 }
 
-static int64_t iterations(const struct subject *s)
+/* The tail ends every blob. */
+static int64_t iterations(struct subject *s)
 {
-    return fm_lane_tail(s->lane)->iterations;
+    struct fm_state_tail tail;
+    unsigned char *blob = state(s);
+    memcpy(&tail, blob + s->size - sizeof tail, sizeof tail);
+    free(blob);
+    return tail.iterations;
+}
+
+/* A variable's values, of `count`; free() it. */
+static float *variable(struct subject *s, int number, size_t *count)
+{
+    const struct fm_variable *v = &s->bench.program->variables[number];
+    float *all = malloc((size_t)s->bench.program->float_count * sizeof *all);
+    cr_assert(all && ts_bench_parameters(&s->bench, s->lane, all));
+    memmove(all, all + v->offset, (size_t)v->count * sizeof *all);
+    *count = (size_t)v->count;
+    return all;
 }
 
 /* stop and rollback: the bad step changes nothing, what follows is not done until a restore or a state_write.
  */
-static void check_frozen(const struct fm_backend *backend, const char *policy, float bad)
+void ts_check_frozen(const struct fm_backend *backend, const char *policy, float bad)
 {
     struct subject s;
     char more[64];
@@ -112,17 +129,17 @@ static void check_frozen(const struct fm_backend *backend, const char *policy, f
 Test(engine_nan, stop_and_rollback_freeze_the_lane)
 {
     for (int b = 0; b < 2; b++) {
-        check_frozen(backends[b], "stop", NAN);
-        check_frozen(backends[b], "stop", INFINITY);
-        check_frozen(backends[b], "rollback", NAN);
-        check_frozen(backends[b], "stop", 3e38f); /* the loss overflows */
+        ts_check_frozen(backends[b], "stop", NAN);
+        ts_check_frozen(backends[b], "stop", INFINITY);
+        ts_check_frozen(backends[b], "rollback", NAN);
+        ts_check_frozen(backends[b], "stop", 3e38f); /* the loss overflows */
         /* So does the sum of squares of the gradients, though each is finite. */
-        check_frozen(backends[b], "stop", 1e19f);
+        ts_check_frozen(backends[b], "stop", 1e19f);
     }
 }
 
 /* The step is left out: as if its batch had not been there, for weights, slots, iterations and statistics. */
-static void check_skip(const struct fm_backend *backend)
+void ts_check_skip(const struct fm_backend *backend)
 {
     struct subject s;
     open_subject(&s, backend, NAN, "on_nan: skip, optimizer: {adam: {learning_rate: 0.01}}");
@@ -153,7 +170,7 @@ static void check_skip(const struct fm_backend *backend)
 }
 
 /* Keras has no check: weights and everything after are NaN, and the steps go on. */
-static void check_keras(const struct fm_backend *backend)
+void ts_check_keras(const struct fm_backend *backend)
 {
     struct subject s;
     open_subject(&s, backend, NAN, "on_nan: keras, optimizer: {adam: {learning_rate: 0.01}}");
@@ -164,7 +181,7 @@ static void check_keras(const struct fm_backend *backend)
     cr_assert(isfinite(report.last_loss) && isfinite(report.last_norm));
     cr_assert_eq(iterations(&s), 6);
     size_t count;
-    double *w = inside_tensor(s.lane, s.bench.program->variables[0].tensor, &count);
+    float *w = variable(&s, 0, &count);
     for (size_t i = 0; i < count; i++) cr_assert(isnan(w[i]));
     free(w);
     const struct fm_request evaluate = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
@@ -174,26 +191,27 @@ static void check_keras(const struct fm_backend *backend)
 
 /* With clipvalue an infinite gradient becomes the limit, and under `keras` training goes on with finite
  * weights. */
-static void check_clipvalue(const struct fm_backend *backend)
+void ts_check_clipvalue(const struct fm_backend *backend)
 {
     struct subject s;
     open_subject(&s, backend, INFINITY,
                  "on_nan: keras, optimizer: {sgd: {learning_rate: 0.01, clipvalue: 0.5}}");
     struct fm_report report;
     cr_assert(ts_bench_train(&s.bench, s.lane, 0, 2, &report));
-    const struct fm_op *head = inside_find_last(s.lane, FM_SECTION_FORWARD, FM_OP_DENSE);
+    const int bias = s.bench.program->nvariables - 1; /* the last layer's */
     size_t count;
-    double *before = inside_tensor(s.lane, head->in[2], &count);
+    float *before = variable(&s, bias, &count);
     cr_assert(ts_bench_train(&s.bench, s.lane, 2, 1, &report) && report.bad_steps == 1);
-    double *after = inside_tensor(s.lane, head->in[2], &count);
+    float *after = variable(&s, bias, &count);
     /* error = output - inf: the bias's gradient is -inf, clipped to -0.5. */
-    cr_assert(ts_compare_one(TS_FLOAT, after[0], before[0] + 0.005).ok, "%g, then %g", before[0], after[0]);
+    cr_assert(ts_compare_one(TS_FLOAT, (double)after[0], (double)before[0] + 0.005).ok, "%g, then %g",
+              (double)before[0], (double)after[0]);
     free(before);
     free(after);
     close_subject(&s);
 }
 
-static void check_huge_rate(const struct fm_backend *backend)
+void ts_check_huge_rate(const struct fm_backend *backend)
 {
     struct subject s;
     open_subject(&s, backend, 0, "on_nan: stop, optimizer: {sgd: {learning_rate: 1e30}}");
@@ -203,7 +221,7 @@ static void check_huge_rate(const struct fm_backend *backend)
     cr_assert_eq(report.first_bad_step, report.steps - 1);
     cr_assert(isfinite(report.last_loss) && isfinite(report.last_norm) && isfinite(report.loss_sum));
     size_t count;
-    double *w = inside_tensor(s.lane, s.bench.program->variables[0].tensor, &count);
+    float *w = variable(&s, 0, &count);
     for (size_t i = 0; i < count; i++)
         cr_assert(isfinite(w[i]), "parameters are never updated by a bad step");
     free(w);
@@ -211,7 +229,7 @@ static void check_huge_rate(const struct fm_backend *backend)
 }
 
 /* Equal numbers far from zero: the rounding of their sum must not make a variance below zero. */
-static void check_equal_numbers(const struct fm_backend *backend, float number)
+void ts_check_equal_numbers(const struct fm_backend *backend, float number)
 {
     enum { ROWS = 50 };
     static float x[N * ROWS], y[N];
@@ -236,21 +254,21 @@ static void check_equal_numbers(const struct fm_backend *backend, float number)
 Test(engine_nan, equal_numbers_have_no_variance)
 {
     for (int b = 0; b < 2; b++)
-        for (uint32_t i = 0; i < 20; i++) check_equal_numbers(backends[b], ts_hashed(i, 7, 4e8, 1e9));
+        for (uint32_t i = 0; i < 20; i++) ts_check_equal_numbers(backends[b], ts_hashed(i, 7, 4e8, 1e9));
 }
 Test(engine_nan, skip_leaves_the_update_out)
 {
-    for (int b = 0; b < 2; b++) check_skip(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_skip(backends[b]);
 }
 Test(engine_nan, keras_carries_on)
 {
-    for (int b = 0; b < 2; b++) check_keras(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_keras(backends[b]);
 }
 Test(engine_nan, clipvalue_survives_infinity_under_keras)
 {
-    for (int b = 0; b < 2; b++) check_clipvalue(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_clipvalue(backends[b]);
 }
 Test(engine_nan, a_huge_rate_is_found_before_it_is_too_late)
 {
-    for (int b = 0; b < 2; b++) check_huge_rate(backends[b]);
+    for (int b = 0; b < 2; b++) ts_check_huge_rate(backends[b]);
 }
