@@ -166,7 +166,7 @@ static int write_record(struct fm_lane *lane, struct fm_error *err)
     if (!status) status = clear(lane, layout->penalty, sizeof(double), err);
     if (!status) status = upload(lane, layout->record, &record, sizeof record, err);
     if (!status)
-        status = upload(lane, lane->plan->tiles_at, lane->plan->tiles,
+        status = upload(lane, lane->plan->layout.tiles, lane->plan->tiles,
                         lane->plan->ntiles * (int64_t)sizeof *lane->plan->tiles, err);
     if (!status)
         status =

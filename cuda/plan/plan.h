@@ -20,13 +20,14 @@
 
 #include "cuda.h"
 
-/* Where a variable lies in the parameters (and in gradients and each slot), and how: element (tap, in, out)
- * at offset + tap * stride_tap + in * stride_in + out * stride_out; others are as in the portable parameters.
- */
+/* Where a variable lies in the parameters (and in gradients and each slot). A kernel that cuDNN reads is
+ * turned: its element (tap, in, out) lies at ((out * ins) + in) * taps + tap; all others lie as in the
+ * portable parameters. */
 struct fm_cuda_variable {
-    int64_t offset;                 /* floats, a multiple of 4 */
-    struct fm_cuda_weights strides; /* at == NULL; of kernels */
-    int taps, in, out;              /* 1, 1, count for what is no kernel */
+    int64_t offset;          /* floats, a multiple of 4 */
+    int64_t count, portable; /* portable: offset in the portable parameters */
+    int taps, in, out;       /* 1, 1, count for what is no convolution's kernel */
+    bool turned;
 };
 
 struct fm_cuda_layout {
@@ -39,27 +40,48 @@ struct fm_cuda_layout {
     int64_t gradients;
     int64_t rates, class_weights; /* doubles; floats */
     int64_t confusion, confusion_bytes;
+    int64_t tiles;
     int64_t penalty; /* double */
+    /* what the update works with; examples, weights, losses and scores of the rows at hand */
+    int64_t partials, sums, scales, example, weight, losses, scores;
     int64_t zero,
         zero_bytes; /* everything that has to be zero when a lane opens lies here: halos and others */
     int64_t workspace, workspace_bytes; /* of the libraries */
+    int64_t tensors;                    /* where the tensors begin */
     int64_t chunk;                      /* examples of an evaluation chunk */
 };
 
+/* Where a program tensor lies: its first real row, in bytes from the block's beginning; -1: fused away or in
+ * the state. */
+struct fm_cuda_room {
+    int64_t offset;
+    int example;         /* elements from one example to the next */
+    int before, after;   /* rows of halo */
+    int first, last;     /* calls that use it; last < 0: none does */
+    int64_t room, bytes; /* of all its rows, halo included */
+    bool zero;           /* its halo must be zero: it has room of its own */
+};
+
+struct fm_cuda_call; /* plan/calls.h */
+
 struct fm_cuda_plan {
     struct fm_cuda_plan *next;
+    bool retired; /* replaced by another choice of algorithms; lanes may still use it */
     uint64_t program_hash, hash;
     int64_t batch;
     struct fm_cuda_layout layout;
-    struct fm_cuda_variable *variables; /* [program->nvariables] */
-    struct fm_cuda_call *calls;         /* plan/calls.h */
-    int ncalls;                         /* all */
-    int nstep, nchunk;                  /* of a step, of a chunk */
-    struct fm_text choices;             /* one line a library call: "conv1d_2 forward cudnn 1\n" */
-    struct fm_cuda_tile *tiles;         /* host copy; uploaded with the lane at layout.tiles */
+    struct fm_cuda_variable *variables; /* [nvariables] */
+    int nvariables;
+    struct fm_cuda_room *rooms; /* [ntensors] */
+    int ntensors;
+    struct fm_cuda_call *calls;
+    int ncalls, nstep;          /* the first nstep make a step, the others a chunk */
+    struct fm_text choices;     /* a line for every library call: "conv1d_1/kernel forward 1" */
+    struct fm_cuda_tile *tiles; /* host copy; the lane uploads it to layout.tiles */
     int ntiles;
-    int64_t tiles_at;                 /* offset of the tiles in a lane's block */
-    const struct fm_program *program; /* a deep-enough copy of what calls need is made: NULL after making */
+    struct fm_cuda_update update; /* all but the addresses */
+    bool penalised;               /* there are regularisers */
+    bool letters;                 /* the input is letters */
 };
 
 /* Finds the plan among device->plans or makes it. It lives until the device closes. */
@@ -99,7 +121,7 @@ void fm_cuda_state_from_blob(const struct fm_cuda_plan *plan, const struct fm_pr
 /* Portable parameters into a state that is all zero. */
 void fm_cuda_state_from_parameters(const struct fm_cuda_plan *plan, const struct fm_program *program,
                                    const float *parameters, unsigned char *state);
-/* Where a program tensor lies for tests: offset, floats between examples; false when it was fused away. */
-bool fm_cuda_plan_tensor(const struct fm_cuda_plan *plan, int tensor, int64_t *offset, int64_t *example);
+/* Gap number i between rooms, with options.guard; false when there are no more. */
+bool fm_cuda_plan_gap(const struct fm_cuda_plan *plan, int i, int64_t *offset, int64_t *bytes);
 
 #endif
