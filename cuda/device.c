@@ -161,9 +161,14 @@ static int open_libraries(struct fm_device *device, struct fm_error *err)
         if (!status) status = fm_library_handles_open(device, &device->cards[i], err);
     }
     if (status) return status;
-    device->kind.cudnn = libraries->dnn ? libraries->cudnn : 0;
-    device->kind.cublas = libraries->blas ? libraries->cublas : 0;
-    if (choice == FM_KERNELS_LIBRARY && !libraries->dnn && !libraries->blas)
+    /* Handles say whether a library works on a card: 0 unless it does on all of them. */
+    device->kind.cudnn = libraries->cudnn;
+    device->kind.cublas = libraries->cublas;
+    for (int i = 0; i < device->ncards; i++) {
+        if (!device->cards[i].dnn) device->kind.cudnn = 0;
+        if (!device->cards[i].blas) device->kind.cublas = 0;
+    }
+    if (choice == FM_KERNELS_LIBRARY && !device->kind.cudnn && !device->kind.cublas)
         return fm_fail(err, FM_EDEVICE, "--kernels library: %s; --kernels own needs none",
                        device->why_no_library);
     return 0;

@@ -61,8 +61,10 @@ static enum fm_load get_blas(struct fm_blas_table *table, int cuda_major, char *
     const struct fm_blas_table *theirs = fm_emulator_blas();
     (void)cuda_major;
     snprintf(folder, folder_size, "the emulator");
-    if (theirs) *table = *theirs;
-    else snprintf(why, why_size, "the emulator was told to have no cuBLAS");
+    if (theirs)
+        *table = *theirs;
+    else
+        snprintf(why, why_size, "the emulator was told to have no cuBLAS");
     return theirs ? FM_LOADED : FM_LOAD_ABSENT;
 #else
     return fm_load_blas(table, cuda_major, folder, folder_size, why, why_size);
@@ -74,8 +76,10 @@ static enum fm_load get_dnn(struct fm_dnn_table *table, int version, char *folde
 #ifdef FM_EMULATED
     const struct fm_dnn_table *theirs = version == 9 ? fm_emulator_dnn() : NULL;
     snprintf(folder, folder_size, "the emulator");
-    if (theirs) *table = *theirs;
-    else snprintf(why, why_size, "the emulator was told to have no cuDNN");
+    if (theirs)
+        *table = *theirs;
+    else
+        snprintf(why, why_size, "the emulator was told to have no cuDNN");
     return theirs ? FM_LOADED : FM_LOAD_ABSENT;
 #else
     return fm_load_dnn(table, version, folder, folder_size, why, why_size);
@@ -96,10 +100,11 @@ static bool open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struc
         if (libraries->blas->property(i, &version[i]) != FM_BLAS_SUCCESS) version[i] = 0;
     if (version[0] != cuda_major) {
         char reason[400];
-        snprintf(reason, sizeof reason,
-                 "no cuBLAS: the one in %s is of CUDA %d, this is Foldmill's half for CUDA %d: name the right "
-                 "one's folder in FOLDMILL_LIBDIRS",
-                 folder, version[0], cuda_major);
+        snprintf(
+            reason, sizeof reason,
+            "no cuBLAS: the one in %s is of CUDA %d, this is Foldmill's half for CUDA %d: name the right "
+            "one's folder in FOLDMILL_LIBDIRS",
+            folder, version[0], cuda_major);
         add_reason(reasons, reason);
         return false;
     }
@@ -113,7 +118,8 @@ static bool open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struc
 static void show_version(int64_t version, char *text, size_t size)
 {
     const int64_t unit = version >= 90000 ? 10000 : 1000;
-    snprintf(text, size, "%d.%d.%d", (int)(version / unit), (int)(version % unit / 100), (int)(version % 100));
+    snprintf(text, size, "%d.%d.%d", (int)(version / unit), (int)(version % unit / 100),
+             (int)(version % 100));
 }
 
 /* False with a reason when this cuDNN is of no use here. */
@@ -126,10 +132,11 @@ static bool accept_dnn(struct fm_cuda_libraries *libraries, int cuda_major, cons
     char shown[32], reason[400];
     show_version(version, shown, sizeof shown);
     if (built_for != cuda_major) {
-        snprintf(reason, sizeof reason,
-                 "no cuDNN: version %s in %s was built for CUDA %d, this is Foldmill's half for CUDA %d: name "
-                 "the right one's folder in FOLDMILL_LIBDIRS",
-                 shown, folder, built_for, cuda_major);
+        snprintf(
+            reason, sizeof reason,
+            "no cuDNN: version %s in %s was built for CUDA %d, this is Foldmill's half for CUDA %d: name "
+            "the right one's folder in FOLDMILL_LIBDIRS",
+            shown, folder, built_for, cuda_major);
         add_reason(reasons, reason);
         return false;
     }
@@ -148,8 +155,7 @@ static bool open_dnn(struct fm_cuda_libraries *libraries, int cuda_major, struct
 {
     char folder[256] = "", why[256] = "";
     for (int version = 9; version >= 7; version--) {
-        const enum fm_load status =
-            get_dnn(libraries->dnn, version, folder, sizeof folder, why, sizeof why);
+        const enum fm_load status = get_dnn(libraries->dnn, version, folder, sizeof folder, why, sizeof why);
         if (status == FM_LOADED && accept_dnn(libraries, cuda_major, folder, reasons)) return true;
         if (status == FM_LOAD_REFUSED) {
             char reason[320];
@@ -158,8 +164,9 @@ static bool open_dnn(struct fm_cuda_libraries *libraries, int cuda_major, struct
         }
     }
     if (!reasons->used)
-        add_reason(reasons, "no cuDNN: neither version 9 nor 8 nor 7 was found: install one for this CUDA, or "
-                            "name its folder in FOLDMILL_LIBDIRS");
+        add_reason(reasons,
+                   "no cuDNN: neither version 9 nor 8 nor 7 was found: install one for this CUDA, or "
+                   "name its folder in FOLDMILL_LIBDIRS");
     return false;
 }
 
@@ -180,7 +187,8 @@ int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char
     if (!open_blas(l, cuda_major, &reasons)) {
         fm_free(l->blas);
         l->blas = NULL;
-        add_reason(&reasons, "cuDNN is not opened without cuBLAS, because some versions end the program then");
+        add_reason(&reasons,
+                   "cuDNN is not opened without cuBLAS, because some versions end the program then");
     }
     if (!l->blas || !open_dnn(l, cuda_major, &reasons)) {
         fm_free(l->dnn);

@@ -35,6 +35,8 @@ int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char
                       struct fm_error *err);
 void fm_libraries_free(struct fm_cuda_libraries *libraries);
 
+/* card->dnn and card->blas; NULL where a library is not there or cannot work on this kind of card, with the
+ * reason added to device->why_no_library. Negative when CUDA failed or memory is out. */
 int fm_library_handles_open(struct fm_device *device, struct fm_card *card, struct fm_error *err);
 void fm_library_handles_close(struct fm_device *device, struct fm_card *card);
 
@@ -61,12 +63,14 @@ int fm_dnn_call_new(struct fm_dnn_call **call, struct fm_device *device, struct 
 void fm_dnn_call_free(struct fm_device *device, struct fm_dnn_call *call);
 int fm_dnn_call_algorithm(const struct fm_dnn_call *call);
 int64_t fm_dnn_call_workspace(const struct fm_dnn_call *call);
-/* forward: y = x * w. input_grad: x = dy * w'. weight_grad: w = x' * dy. beta = 0 always. */
+/* x, w and y at multiples of 16 bytes, workspace of FM_CUDA_ALIGN; they overlap nowhere. Legal during capture
+ * once the same call ran outside one. A failure does not make the device lost unless CUDA itself failed.
+ * forward: y = x * w. input_grad: x = dy * w'. weight_grad: w = x' * dy. beta = 0 always. */
 int fm_dnn_call_run(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call,
                     cudaStream_t stream, float *x, float *w, float *y, void *workspace, struct fm_error *err);
 
-/* Row-major product: c[m][n] = op(a) op(b), op(a) is m x k. lda, ldb, ldc: floats from one stored row to the
- * next. */
+/* As fm_dnn_call_run; the workspace has FM_BLAS_WORKSPACE bytes. Row-major product: c[m][n] = op(a) op(b),
+ * op(a) is m x k. lda, ldb, ldc: floats from one stored row to the next. */
 int fm_blas_product(struct fm_device *device, struct fm_card *card, cudaStream_t stream, bool transpose_a,
                     bool transpose_b, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
                     float *c, int ldc, void *workspace, struct fm_error *err);

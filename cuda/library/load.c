@@ -34,7 +34,7 @@ static const char *const parts_9[] = {"graph",
                                       "cnn",
                                       "*adv",
                                       NULL};
-static const char *const parts_8[] = {"ops_infer",  "ops_train",  "cnn_infer",  "cnn_train",
+static const char *const parts_8[] = {"ops_infer",  "ops_train",  "cnn_infer", "cnn_train",
                                       "*adv_infer", "*adv_train", NULL};
 static const char *const parts_7[] = {NULL};
 
@@ -135,8 +135,8 @@ enum fm_load fm_load_blas(struct fm_blas_table *table, int cuda_major, char *fol
     snprintf(lt, sizeof lt, "libcublasLt.so.%d", cuda_major);
     snprintf(file, sizeof file, "libcublas.so.%d", cuda_major);
     void *handle;
-    enum fm_load status = open_first(&handle, lt, "cublasLtCreate", RTLD_NOW | RTLD_GLOBAL, folder,
-                                     folder_size, why, why_size);
+    enum fm_load status =
+        open_first(&handle, lt, "cublasLtCreate", RTLD_NOW | RTLD_GLOBAL, folder, folder_size, why, why_size);
     /* cuBLAS of CUDA 10.0 had no such part; where it is needed, opening cuBLAS says so. */
     if (status == FM_LOAD_REFUSED) return status;
     status = open_first(&handle, file, "cublasCreate_v2", RTLD_NOW | RTLD_GLOBAL, folder, folder_size, why,
