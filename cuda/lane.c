@@ -156,6 +156,20 @@ static int clear(struct fm_lane *lane, int64_t offset, int64_t bytes, struct fm_
                          "clear a lane's memory");
 }
 
+/* Tests look whether anything was written beside its room. */
+static int fill_gaps(struct fm_lane *lane, struct fm_error *err)
+{
+    int64_t offset, bytes;
+    int status = 0;
+    for (int i = 0;
+         !status && lane->device->options.guard > 0 && fm_cuda_plan_gap(lane->plan, i, &offset, &bytes); i++)
+        status = fm_cuda_check(
+            lane->device,
+            cudaMemsetAsync(lane->base + offset, FM_CUDA_GUARD, (size_t)bytes, lane->card->stream), err,
+            "guard a lane's memory");
+    return status;
+}
+
 static int write_record(struct fm_lane *lane, struct fm_error *err)
 {
     const struct fm_cuda_layout *layout = &lane->plan->layout;
@@ -164,6 +178,7 @@ static int write_record(struct fm_lane *lane, struct fm_error *err)
     int status = fm_card_use(lane->device, lane->card, err);
     if (!status) status = clear(lane, layout->zero, layout->zero_bytes, err);
     if (!status) status = clear(lane, layout->penalty, sizeof(double), err);
+    if (!status) status = fill_gaps(lane, err);
     if (!status) status = upload(lane, layout->record, &record, sizeof record, err);
     if (!status)
         status = upload(lane, lane->plan->layout.tiles, lane->plan->tiles,

@@ -25,7 +25,7 @@ static void copy_variables(const struct fm_cuda_plan *plan, unsigned char *porta
             for (int in = 0; in < v->in; in++)
                 for (int f = 0; f < v->out; f++) {
                     unsigned char *a = p + 4 * (((int64_t)tap * v->in + in) * v->out + f);
-                    unsigned char *b = o + 4 * (((int64_t)f * v->in + in) * v->taps + tap);
+                    unsigned char *b = o + 4 * (((int64_t)f * v->taps + tap) * v->in + in);
                     memcpy(out ? a : b, out ? b : a, 4);
                 }
     }

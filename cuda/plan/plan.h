@@ -21,8 +21,8 @@
 #include "cuda.h"
 
 /* Where a variable lies in the parameters (and in gradients and each slot). A kernel that cuDNN reads is
- * turned: its element (tap, in, out) lies at ((out * ins) + in) * taps + tap; all others lie as in the
- * portable parameters. */
+ * turned: its element (tap, in, out) lies at ((out * taps) + tap) * ins + in (fm_dnn_weights); all others lie
+ * as in the portable parameters. */
 struct fm_cuda_variable {
     int64_t offset;          /* floats, a multiple of 4 */
     int64_t count, portable; /* portable: offset in the portable parameters */
@@ -121,7 +121,9 @@ void fm_cuda_state_from_blob(const struct fm_cuda_plan *plan, const struct fm_pr
 /* Portable parameters into a state that is all zero. */
 void fm_cuda_state_from_parameters(const struct fm_cuda_plan *plan, const struct fm_program *program,
                                    const float *parameters, unsigned char *state);
-/* Gap number i between rooms, with options.guard; false when there are no more. */
+/* Gap number i between rooms, with options.guard; false when there are no more. A lane that opens fills them
+ * with FM_CUDA_GUARD. */
+#define FM_CUDA_GUARD 0xA5
 bool fm_cuda_plan_gap(const struct fm_cuda_plan *plan, int i, int64_t *offset, int64_t *bytes);
 
 #endif

@@ -55,8 +55,8 @@ static struct fm_cuda_weights weights(const struct run *r)
     struct fm_cuda_weights w = {.at = parameter(r, call->kernel)};
     const struct fm_cuda_variable *v = &r->bound->plan->variables[call->kernel];
     if (v->turned) {
-        w.tap = 1;
-        w.in = v->taps;
+        w.tap = v->in;
+        w.in = 1;
         w.out = v->taps * v->in;
     } else {
         w.tap = call->conv.in_channels / call->conv.groups * call->conv.out_channels;
