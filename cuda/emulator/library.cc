@@ -28,8 +28,9 @@ bool fm_emulated_operands_check(const struct fm_emulated_operand *operands, int 
     for (int i = 0; i < count; i++) {
         if (!fm_emulated_range_check(operands[i].at, operands[i].bytes, card, call, operands[i].name))
             return false;
-        if ((uintptr_t)operands[i].at % 16) {
-            fm_emulated_fault("%s: %s is not at a multiple of 16 bytes", call, operands[i].name);
+        if ((uintptr_t)operands[i].at % operands[i].alignment) {
+            fm_emulated_fault("%s: %s is not at a multiple of %zu bytes", call, operands[i].name,
+                              operands[i].alignment);
             return false;
         }
         if (i < count - 1 && overlap(&operands[i], out)) {

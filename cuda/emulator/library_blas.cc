@@ -132,10 +132,10 @@ static int sgemm(struct fm_blas_handle *handle, int op_a, int op_b, int m, int n
     const size_t a_bytes = ((size_t)(a_columns - 1) * lda + a_rows) * sizeof *a;
     const size_t b_bytes = ((size_t)(b_columns - 1) * ldb + b_rows) * sizeof *b;
     const size_t c_bytes = ((size_t)(n - 1) * ldc + m) * sizeof *c;
-    const struct fm_emulated_operand operands[] = {{handle->workspace, handle->bytes, "workspace"},
-                                                   {a, a_bytes, "a"},
-                                                   {b, b_bytes, "b"},
-                                                   {c, c_bytes, "c"}};
+    const struct fm_emulated_operand operands[] = {{handle->workspace, handle->bytes, 256, "workspace"},
+                                                   {a, a_bytes, sizeof *a, "a"},
+                                                   {b, b_bytes, sizeof *b, "b"},
+                                                   {c, c_bytes, sizeof *c, "c"}};
     const struct fm_emulated_operand turned[] = {operands[1], operands[2], operands[0]};
     if (!fm_emulated_operands_check(operands, 4, handle->card, call) ||
         !fm_emulated_operands_check(turned, 3, handle->card, call))

@@ -65,7 +65,7 @@ int fm_emulated_conv_answers(const struct fm_emulated_conv *conv, int direction,
 /* One operand of a call. */
 struct fm_emulated_operand {
     const void *at;
-    size_t bytes;
+    size_t bytes, alignment;
     const char *name;
 };
 /* The last operand is the output: it may overlap none of the others nor the workspace. */

@@ -37,7 +37,7 @@ struct shape {
 };
 
 /* The rows of x that the descriptor shows, or 0 when the arguments do not describe a convolution. */
-static int rows_seen(const struct fm_cuda_conv *conv, int padded_rows)
+static int rows_seen(const struct fm_cuda_conv *conv, int padded_rows, enum fm_dnn_direction direction)
 {
     if (conv->in_rows < 1 || conv->out_rows < 1 || conv->in_channels < 1 || conv->out_channels < 1 ||
         conv->taps < 1 || conv->stride < 1 || conv->dilation < 1 || conv->groups < 1 || conv->pad < 0 ||
@@ -47,7 +47,8 @@ static int rows_seen(const struct fm_cuda_conv *conv, int padded_rows)
     const int64_t needed = (int64_t)(conv->out_rows - 1) * conv->stride + span;
     int64_t seen = needed + conv->stride - 1;
     if (seen > padded_rows) seen = padded_rows;
-    if (seen < needed || seen < (int64_t)conv->pad + conv->in_rows) return 0;
+    if (seen < needed) return 0;
+    if (direction == FM_DNN_INPUT_GRAD && seen < (int64_t)conv->pad + conv->in_rows) return 0;
     return (int)seen;
 }
 
@@ -108,7 +109,7 @@ int fm_dnn_call_new(struct fm_dnn_call **made, struct fm_device *device, struct 
         snprintf(why, why_size, "there is no cuDNN");
         return 1;
     }
-    const struct shape x = {rows, rows_seen(conv, padded_rows), conv->in_channels, x_example};
+    const struct shape x = {rows, rows_seen(conv, padded_rows, direction), conv->in_channels, x_example};
     const struct shape y = {rows, conv->out_rows, conv->out_channels, y_example};
     if (x.rows == 0)
         return fm_fail(err, FM_EINTERNAL, "a convolution of %d rows from %d does not fit a buffer of %d",

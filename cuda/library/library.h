@@ -63,9 +63,10 @@ int fm_dnn_call_new(struct fm_dnn_call **call, struct fm_device *device, struct 
 void fm_dnn_call_free(struct fm_device *device, struct fm_dnn_call *call);
 int fm_dnn_call_algorithm(const struct fm_dnn_call *call);
 int64_t fm_dnn_call_workspace(const struct fm_dnn_call *call);
-/* x, w and y at multiples of 16 bytes, workspace of FM_CUDA_ALIGN; they overlap nowhere. Legal during capture
- * once the same call ran outside one. A failure does not make the device lost unless CUDA itself failed.
- * forward: y = x * w. input_grad: x = dy * w'. weight_grad: w = x' * dy. beta = 0 always. */
+/* w at a multiple of 16 bytes, x and y at whole rows of such tensors, workspace of FM_CUDA_ALIGN; they
+ * overlap nowhere. Legal during capture once the same call ran outside one. A failure does not make the
+ * device lost unless CUDA itself failed. forward: y = x * w. input_grad: x = dy * w'. weight_grad: w = x' *
+ * dy. beta = 0 always. */
 int fm_dnn_call_run(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call,
                     cudaStream_t stream, float *x, float *w, float *y, void *workspace, struct fm_error *err);
 

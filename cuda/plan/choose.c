@@ -69,7 +69,7 @@ static bool wanted(const struct fm_cuda_builder *b, const struct fm_op *op)
 {
     const struct fm_device *device = b->device;
     if (!is_product(op) || fm_cuda_is_letters(op) || !device->libraries) return false;
-    if (is_conv(op) ? !device->libraries->dnn : !device->libraries->blas) return false;
+    if (is_conv(op) ? !device->kind.cudnn : !device->kind.cublas) return false;
     if (b->recorded) return recorded_algorithm(b, op, role_of(op)) >= 0;
     if (device->kind.kernels == FM_KERNELS_LIBRARY) return true;
     const struct fm_cuda_conv conv = fm_cuda_conv_of(op);
@@ -157,17 +157,15 @@ static int dnn_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
     static const enum fm_dnn_direction directions[] = {FM_DNN_FORWARD, FM_DNN_INPUT_GRAD, FM_DNN_WEIGHT_GRAD};
     const struct fm_op *o = &b->program->ops[op];
     const struct fm_cuda_conv conv = fm_cuda_conv_of(o);
-    const int reach = reach_of(&conv);
     const int x = role == FM_ROLE_INPUT_GRAD ? o->out[0] : o->in[0];
     const int y = role == FM_ROLE_FORWARD      ? output_of(b, op)
                   : role == FM_ROLE_INPUT_GRAD ? o->in[0]
                                                : o->in[1];
+    const int padded = conv.pad + conv.in_rows + b->plan->rooms[x].after;
     char why[256];
     struct fm_dnn_call *dnn = NULL;
-    /* cuDNN would leave rows that no output reaches as they are. */
-    if (role == FM_ROLE_INPUT_GRAD && reach < conv.pad + conv.in_rows) return 0;
     const int rows = o->section == FM_SECTION_EVALUATE ? b->chunk : (int)b->plan->batch;
-    int status = fm_dnn_call_new(&dnn, b->device, &b->device->cards[0], directions[role], &conv, reach, rows,
+    int status = fm_dnn_call_new(&dnn, b->device, &b->device->cards[0], directions[role], &conv, padded, rows,
                                  b->plan->rooms[x].example, b->plan->rooms[y].example,
                                  recorded_algorithm(b, o, role), why, sizeof why, b->err);
     if (status < 0) return status;
