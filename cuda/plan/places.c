@@ -41,8 +41,8 @@ static void find_regularisers(const struct fm_program *p, int tensor, struct fm_
 {
     for (int i = p->section_first[FM_SECTION_UPDATE]; i < p->section_first[FM_SECTION_UPDATE + 1]; i++)
         if (p->ops[i].code == FM_OP_REGULARIZE && p->ops[i].in[0] == tensor) {
-            tile->l1 += (float)p->ops[i].regularize.l1;
-            tile->l2 += (float)p->ops[i].regularize.l2;
+            tile->l1 += p->ops[i].regularize.l1;
+            tile->l2 += p->ops[i].regularize.l2;
         }
 }
 
