@@ -1,6 +1,8 @@
 /* Requests on their way to the stream: checked, queued, and enqueued as far as there is room. */
 #include "lane_private.h"
 
+#include <stdatomic.h>
+
 #include "base/memory.h"
 #include "range.h"
 
@@ -230,12 +232,16 @@ static bool buffer_is_free(const struct fm_lane *lane)
 static bool went_idle(const struct fm_lane *lane, const struct fm_cuda_work *work)
 {
     const struct fm_cuda_words *words = lane->slot->words;
-    return words->through > work->first_chunk && words->activity == FM_CUDA_IDLE;
+    if (words->through <= work->first_chunk) return false;
+    atomic_thread_fence(memory_order_acquire);
+    return words->activity == FM_CUDA_IDLE;
 }
 
+/* However fast the card is, a call comes back after a few chunks. */
 static int feed_chunks(struct fm_lane *lane, struct fm_cuda_work *work, struct fm_error *err)
 {
-    while (work->fed < work->units && !work->cancel && chunk_has_room(lane)) {
+    for (int i = 0; i < FM_CUDA_FLIGHT && work->fed < work->units && !work->cancel && chunk_has_room(lane);
+         i++) {
         int64_t fed = 0;
         if (went_idle(lane, work)) {
             work->fed = work->units;
