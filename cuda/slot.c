@@ -58,8 +58,6 @@ static int make_slot(struct fm_device *device, struct fm_card *card, struct fm_c
     struct fm_cuda_slot *slot = fm_calloc(1, sizeof *slot);
     if (!slot) return fm_fail_memory(err);
     slot->card = card;
-    /* Profiles keep events of every call, so few steps are marked at a time. */
-    slot->most = device->profile ? 1 : FM_CUDA_STEPS;
     const int status = fill_slot(device, card, slot, err);
     if (status) {
         free_slot(device, slot);
@@ -88,6 +86,8 @@ int fm_cuda_slot_take(struct fm_lane *lane, struct fm_error *err)
     if (!fits(best, lane)) {
         fm_cuda_graphs_free(lane->device, best);
         memset(best->warm, 0, sizeof best->warm);
+        /* Profiles keep events of every call, so few steps are marked at a time. */
+        best->most = lane->device->profile ? 1 : FM_CUDA_STEPS;
     }
     best->lane = lane;
     lane->slot = best;
