@@ -135,10 +135,16 @@ struct fm_options {
     const char *journal;         /* path; NULL = <file stem>.db beside the sweep file */
     const char *const *settings; /* "key=value" with dotted keys, as --set; later ones win */
     size_t setting_count;
-    const char *device; /* "cpu", "auto"; NULL = auto */
-    int64_t lanes;      /* runs at a time; 0 = the usable cores */
-    bool fresh;         /* fm_run sets an existing journal aside (<stem>.old-<n>.db) and starts over */
-    bool explain;       /* fm_plan_json and fm_plan_text also tell how the device computes each network */
+    const char *device; /* "cpu", "cuda", "cuda:0,1", "reference", "auto"; NULL = auto: a GPU that can be
+                           used, else cpu */
+    const char
+        *kernels;  /* of cuda: "auto", "own", "library" (cuDNN and cuBLAS wherever they can); NULL = auto */
+    int64_t lanes; /* runs at a time; 0 = the usable cores, of a GPU what it likes */
+    bool accept_other_device; /* fm_run lets runs that began on another kind of GPU start over on this one,
+                                 instead of refusing to go on (FM_EUSAGE) */
+    bool profile;             /* fm_run measures for fm_profile_text; cuda only */
+    bool fresh;               /* fm_run sets an existing journal aside (<stem>.old-<n>.db) and starts over */
+    bool explain; /* fm_plan_json and fm_plan_text also tell how the device computes each network */
 };
 
 /* Reads and checks the sweep file `path`. Data and journal are not touched yet. FM_EFILE names file, line and
@@ -228,9 +234,13 @@ struct fm_callbacks {
 /* Does everything that is not done yet and keeps the journal; a finished sweep answers at once. Returns 0
  * when all is over; FM_EINTERRUPTED after fm_stop (the same call goes on another time); FM_EBUSY when another
  * process works on the journal; FM_EFAILED when every valid trial failed and FM_ESHAPE when no trial is valid
- * (results can be read then too); FM_EFILE when file or data changed and `fresh` is needed. `callbacks` may
- * be NULL. */
+ * (results can be read then too); FM_EFILE when file or data changed and `fresh` is needed; FM_EDEVICE when
+ * the device was lost: the journal is whole, and another process goes on with it. `callbacks` may be NULL. */
 FM_API int fm_run(struct foldmill *sweep, const struct fm_callbacks *callbacks, struct fm_error *err);
+
+/* Where the device's time went, as a table for people: of a sweep opened with `profile`, after fm_run. The
+ * caller frees *text with fm_text_release. FM_EUSAGE without it, FM_EDEVICE once the device was lost. */
+FM_API int fm_profile_text(struct foldmill *sweep, char **text, struct fm_error *err);
 
 /* Asks a running fm_run to stop at the next safe point. Safe in signal handlers and from any thread; stays in
  * force for later calls of fm_run on this handle. */
@@ -252,7 +262,10 @@ struct fm_board_epoch {
 struct fm_board_run {
     int64_t repeat, fold;
     enum fm_state state;
-    const char *numbers;                      /* class of the numbers, "cpu-fma"; "" before it started */
+    const char *numbers;  /* class of the numbers, "cpu-fma"; "" before it started */
+    const char *began_on; /* class of the numbers of a GPU on which it had begun before it started over here
+                             (accept_other_device), else "" */
+    bool suspect;         /* it was computed when the device was lost, and has not ended since */
     const char *reason_code, *reason;         /* of what is not completed; else "" */
     const char *stopped;                      /* "epochs", "early_stopping", ...; "" before the end */
     int64_t epochs, scored_epoch, best_epoch; /* 0 = none */
@@ -354,6 +367,7 @@ struct fm_bench_options {
     const char *network; /* "S", "P2" or "P3"; NULL = all */
     int64_t batch;       /* only this one, 1 to 32768; 0 = those above */
     double seconds;      /* to measure in all, at most 3600 */
+    const char *kernels; /* as in fm_options */
 };
 struct fm_bench_machine {
     const char *device;  /* one line, with the instruction set in use */

@@ -123,7 +123,8 @@ int fm_bench_rate(const struct fm_backend *backend, double seconds, double *rate
     struct fm_bench b;
     double examples = 0, all;
     *rate = 0;
-    int rc = fm_bench_init(&b, backend, &fm_bench_nets[0], 1, true, err);
+    const struct fm_device_options one = {.lanes = 1};
+    int rc = fm_bench_init(&b, backend, &one, &fm_bench_nets[0], true, err);
     if (rc) return rc;
     rc = measure_batch(&b, 64, 1, seconds, &examples, &all, err);
     *rate = examples * fm_program_flops(b.program, true);
@@ -135,6 +136,7 @@ int fm_bench_rate(const struct fm_backend *backend, double seconds, double *rate
 
 struct table {
     const struct fm_backend *backend;
+    struct fm_device_options device;
     const struct fm_bench_options *options;
     const struct fm_bench_calls *calls;
     double peak;    /* FLOP a second, 0 = unknown */
@@ -186,7 +188,8 @@ static int give_net(struct table *t, const struct fm_bench_net *net, struct fm_e
     struct fm_bench b;
     const bool compares = t->compares && net == &fm_bench_nets[0];
     int64_t batch;
-    int rc = fm_bench_init(&b, t->backend, net, compares ? LANES : 1, false, err);
+    t->device.lanes = compares ? LANES : 1;
+    int rc = fm_bench_init(&b, t->backend, &t->device, net, false, err);
     if (rc) return rc;
     for (int i = 0; !rc && (batch = batch_of(t, net, i)) > 0; i++) rc = give_row(t, &b, batch, err);
     if (!rc && compares) rc = compare_lanes(t, &b, err);
@@ -197,8 +200,10 @@ static int give_net(struct table *t, const struct fm_bench_net *net, struct fm_e
 static int give_machine(struct table *t, struct fm_error *err)
 {
     struct fm_device *device;
-    const struct fm_device_options one = {.lanes = 1};
-    int rc = t->backend->open(&device, &one, err);
+    char note[8];
+    t->device.lanes = 1;
+    int rc = fm_device_open(t->options->device ? t->options->device : "auto", &t->device, &t->backend,
+                            &device, note, sizeof note, err);
     if (rc) return rc;
     if (t->backend->peak)
         t->peak = t->backend->peak(device, fmax(PEAK_LEAST, t->options->seconds * PEAK_PART));
@@ -228,10 +233,12 @@ static int check_options(const struct fm_bench_options *o, struct fm_error *err)
 int fm_bench(const struct fm_bench_options *options, const struct fm_bench_calls *calls, struct fm_error *err)
 {
     struct table t = {.options = options, .calls = calls};
-    const char *select;
+    struct fm_device_name name;
     int rows = 0, rc = check_options(options, err);
-    if (!rc) rc = fm_device_choose(options->device ? options->device : "auto", &t.backend, &select, err);
+    if (!rc) rc = fm_device_read(options->device ? options->device : "auto", &name, err);
+    if (!rc) rc = fm_kernels_read(options->kernels, &t.device.kernels, err);
     if (rc) return rc;
+    t.device.select = name.select;
     for (const struct fm_bench_net *net = fm_bench_nets; net->name; net++)
         for (int i = 0; wants_net(&t, net) && batch_of(&t, net, i) > 0; i++) rows++;
     t.compares = !options->network && !options->batch && fm_usable_cores() >= LANES;

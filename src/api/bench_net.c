@@ -105,8 +105,9 @@ void fm_bench_fini(struct fm_bench *b)
     if (b->has_sweep) fm_sweep_fini(&b->sweep);
 }
 
-int fm_bench_init(struct fm_bench *b, const struct fm_backend *backend, const struct fm_bench_net *net,
-                  int64_t lanes, bool small, struct fm_error *err)
+int fm_bench_init(struct fm_bench *b, const struct fm_backend *backend,
+                  const struct fm_device_options *options, const struct fm_bench_net *net, bool small,
+                  struct fm_error *err)
 {
     static const char *const fewer[] = {"data.samples=8192", "data.anomalies=40"};
     *b = (struct fm_bench){.net = net, .backend = backend, .dataset = -1};
@@ -115,8 +116,7 @@ int fm_bench_init(struct fm_bench *b, const struct fm_backend *backend, const st
     b->has_sweep = !rc;
     if (!rc) rc = load_data(b, err);
     if (!rc) rc = compile(b, err);
-    struct fm_device_options options = {.lanes = lanes};
-    if (!rc) rc = backend->open(&b->device, &options, err);
+    if (!rc) rc = backend->open(&b->device, options, err);
     struct fm_resident resident = {.data = &b->data,
                                    .examples = &b->examples,
                                    .views = &b->view,

@@ -31,10 +31,11 @@ struct fm_bench {
     struct fm_program *program;
 };
 
-/* Makes the data and opens the device with so many lanes. `small`: a series of 8,192 samples, made at once,
+/* Makes the data and opens the device with `options`. `small`: a series of 8,192 samples, made at once,
  * instead of 1,049,344. On failure nothing is left to free. */
-int fm_bench_init(struct fm_bench *bench, const struct fm_backend *backend, const struct fm_bench_net *net,
-                  int64_t lanes, bool small, struct fm_error *err);
+int fm_bench_init(struct fm_bench *bench, const struct fm_backend *backend,
+                  const struct fm_device_options *options, const struct fm_bench_net *net, bool small,
+                  struct fm_error *err);
 void fm_bench_fini(struct fm_bench *bench);
 /* A lane that trains with Adam on shuffled examples. */
 int fm_bench_lane(struct fm_bench *bench, int64_t batch, struct fm_lane **lane, struct fm_error *err);

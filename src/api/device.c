@@ -7,38 +7,106 @@
 #include "base/text.h"
 #include "engine/cpu/kernels.h"
 
+#define MOST_CARDS  16 /* that --device can name, and digits of a number */
+#define MOST_DIGITS 4
+
 static const char *const known[] = {"cpu", "auto", "cuda", "reference"};
 
-int fm_device_choose(const char *name, const struct fm_backend **backend, const char **select,
-                     struct fm_error *err)
+/* "0", "0,2": numbers without anything else, each once. */
+static int check_select(const char *name, const char *select, struct fm_error *err)
+{
+    int64_t numbers[MOST_CARDS];
+    int count = 0;
+    char shown[48];
+    fm_show(name, strlen(name), shown, sizeof shown);
+    for (const char *at = select;; at++) {
+        const size_t digits = strspn(at, "0123456789");
+        if (!digits || digits > MOST_DIGITS || (at[digits] && at[digits] != ','))
+            return fm_fail(err, FM_EUSAGE,
+                           "--device %s: cuda takes numbers of cards, as in cuda:0 or cuda:0,1", shown);
+        if (count == MOST_CARDS)
+            return fm_fail(err, FM_EUSAGE, "--device %s: at most %d cards", shown, MOST_CARDS);
+        fm_parse_integer(at, digits, &numbers[count]);
+        for (int i = 0; i < count; i++)
+            if (numbers[i] == numbers[count])
+                return fm_fail(err, FM_EUSAGE, "--device %s names card %lld twice", shown,
+                               (long long)numbers[count]);
+        count++;
+        at += digits;
+        if (!*at) return 0;
+    }
+}
+
+int fm_device_read(const char *name, struct fm_device_name *out, struct fm_error *err)
 {
     const char *colon = strchr(name, ':');
     size_t size = colon ? (size_t)(colon - name) : strlen(name);
-    char kind[16] = "";
-    *backend = NULL;
-    *select = colon ? colon + 1 : NULL;
-    if (size < sizeof kind) memcpy(kind, name, size);
-    struct fm_error own = {0};
-    int rc = fm_backend_find(backend, kind, &own);
-    if (!rc && *select)
-        return fm_fail(err, FM_EUSAGE, "--device %s: only cuda has numbers; use --device %s", name, kind);
-    if (rc != FM_EUSAGE) {
-        if (rc && err && !err->code) *err = own;
-        return rc;
-    }
-    const char *near = fm_nearest(kind, known, sizeof known / sizeof *known);
     char shown[48];
+    *out = (struct fm_device_name){.select = colon ? colon + 1 : NULL};
+    if (size < sizeof out->kind) memcpy(out->kind, name, size);
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= !strcmp(out->kind, known[i]);
+    if (is_known && !out->select) return 0;
+    if (is_known && !strcmp(out->kind, "cuda")) return check_select(name, out->select, err);
     fm_show(name, strlen(name), shown, sizeof shown);
+    if (is_known)
+        return fm_fail(err, FM_EUSAGE, "--device %s: only cuda has numbers; use --device %s", shown,
+                       out->kind);
+    const char *near = fm_nearest(out->kind, known, sizeof known / sizeof *known);
     if (near) return fm_fail(err, FM_EUSAGE, "there is no device '%s'; did you mean '%s'?", shown, near);
-    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu, reference or auto", shown);
+    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu, cuda, reference or auto", shown);
+}
+
+int fm_kernels_read(const char *text, enum fm_kernels_choice *choice, struct fm_error *err)
+{
+    static const char *const names[] = {"auto", "own", "library"};
+    char shown[48];
+    *choice = FM_KERNELS_AUTO;
+    if (!text) return 0;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i])) continue;
+        *choice = (enum fm_kernels_choice)i;
+        return 0;
+    }
+    return fm_fail(err, FM_EUSAGE, "--kernels takes auto, own or library, not '%s'",
+                   fm_show(text, strlen(text), shown, sizeof shown));
+}
+
+int fm_device_open(const char *name, const struct fm_device_options *options,
+                   const struct fm_backend **backend, struct fm_device **device, char *note, size_t note_size,
+                   struct fm_error *err)
+{
+    struct fm_device_options own = *options;
+    struct fm_device_name read;
+    *device = NULL;
+    int rc = fm_device_read(name, &read, err);
+    if (rc) return rc;
+    own.select = read.select;
+    rc = fm_backend_open(backend, device, read.kind, &own, note, note_size, err);
+    if (rc) return rc;
+    if (own.profile && !(*backend)->profile)
+        rc = fm_fail(err, FM_EUSAGE, "--profile is for --device cuda: %s keeps no times of its own",
+                     (*backend)->name);
+    else if (own.kernels != FM_KERNELS_AUTO && !(*backend)->plan_choices)
+        rc = fm_fail(err, FM_EUSAGE, "--kernels is for --device cuda: %s has nothing to choose from",
+                     (*backend)->name);
+    if (rc) {
+        (*backend)->close(*device);
+        *device = NULL;
+    }
+    return rc;
 }
 
 int fm_handle_device(struct foldmill *f, struct fm_error *err)
 {
+    if (f->lost)
+        return fm_fail(err, FM_EDEVICE, "the device was lost: open the sweep anew, in a new process");
     if (f->device) return 0;
-    struct fm_device_options options = {.lanes = f->lanes};
-    int rc = fm_device_choose(f->device_name, &f->backend, &options.select, err);
-    return rc ? rc : f->backend->open(&f->device, &options, err);
+    struct fm_device_options options = {.lanes = f->lanes, .kernels = f->kernels, .profile = f->profile};
+    char note[1024];
+    int rc = fm_device_open(f->device_name, &options, &f->backend, &f->device, note, sizeof note, err);
+    if (!rc && *note) fm_note(&f->notes, FM_NOTE, "%s", note);
+    return rc;
 }
 
 int fm_handle_file(struct foldmill *f, struct fm_error *err)
@@ -102,6 +170,7 @@ int fm_device_list(char **out, struct fm_error *err)
     add_device(&text, "cpu");
     add_choices(&text);
     add_device(&text, "reference");
-    fm_text_add_string(&text, "cuda       not available yet\n");
+    int rc = fm_plugins_list(&text, err);
+    if (rc) return fm_text_fini(&text), rc;
     return fm_text_give(&text, out, err);
 }

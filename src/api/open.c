@@ -79,8 +79,7 @@ int fm_open(struct foldmill **out, const char *path, const struct fm_options *op
 {
     static const struct fm_options defaults;
     const struct fm_options *o = options ? options : &defaults;
-    const struct fm_backend *backend;
-    const char *select;
+    struct fm_device_name device;
     struct foldmill *f = NULL;
     int rc = handle_new(&f, path, o->journal, err);
     *out = NULL;
@@ -88,11 +87,14 @@ int fm_open(struct foldmill **out, const char *path, const struct fm_options *op
     f->lanes = o->lanes;
     f->fresh = o->fresh;
     f->explain = o->explain;
+    f->accept_other = o->accept_other_device;
+    f->profile = o->profile;
     f->device_name = fm_strdup(o->device ? o->device : "auto");
     if (!f->device_name)
         rc = fm_fail_memory(err);
     else
-        rc = fm_device_choose(f->device_name, &backend, &select, err);
+        rc = fm_device_read(f->device_name, &device, err);
+    if (!rc) rc = fm_kernels_read(o->kernels, &f->kernels, err);
     if (!rc && o->lanes < 0)
         rc = fm_fail(err, FM_EUSAGE, "lanes must be at least 1, or 0 for the usable cores");
     if (!rc && is_journal(path))

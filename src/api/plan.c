@@ -12,7 +12,8 @@
 #include "report/export.h"
 #include "report/plan.h"
 
-/* How long it may take: the arithmetic of all runs against what one lane was just seen to do. */
+/* How long it may take: the arithmetic of all runs against what one lane was just seen to do. Not known of a
+ * device with memory of its own: how much faster many lanes are there than one cannot be told from one. */
 static double expected_seconds(const struct foldmill *f)
 {
     const struct fm_prepared *p = &f->prepared;
@@ -23,7 +24,9 @@ static double expected_seconds(const struct foldmill *f)
         for (int64_t r = 0; r < fm_planned_runs(p, &p->trials[t]); r++)
             flops += fm_planned_flops(p, &p->trials[t], r);
     }
-    if (flops <= 0 || fm_bench_rate(f->backend, 0.1, &rate, &own) || rate <= 0) return NAN;
+    if (flops <= 0 || f->backend->memory(f->device) > 0 || fm_bench_rate(f->backend, 0.1, &rate, &own) ||
+        rate <= 0)
+        return NAN;
     int64_t lanes = f->backend->lanes(f->device), cores = fm_usable_cores(), runs = fm_plan_runs(p);
     if (lanes > cores) lanes = cores;
     if (lanes > runs) lanes = runs;

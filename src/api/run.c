@@ -160,6 +160,8 @@ static int run(struct foldmill *f, struct fm_journal *journal, struct relay *rel
     fm_plan_notes(&f->prepared, &f->prepared.notes);
     tell_notes(relay);
     rc = compare(f, journal, &state, err);
+    if (!rc && state == FM_JOURNAL_SAME)
+        rc = fm_journal_device(journal, f->backend->numbers(f->device), f->accept_other, err);
     if (!rc)
         rc = fm_journal_begin(journal, &f->prepared, f->backend->describe(f->device),
                               f->backend->numbers(f->device), err);
@@ -187,6 +189,18 @@ static int verdict(const struct foldmill *f, struct fm_error *err)
     return 0;
 }
 
+int fm_profile_text(struct foldmill *f, char **out, struct fm_error *err)
+{
+    struct fm_text text = {0};
+    *out = NULL;
+    if (!f->profile || !f->device || !f->backend->profile)
+        return fm_fail(err, FM_EUSAGE, "nothing was measured: run with --profile on --device cuda");
+    if (f->lost) return fm_fail(err, FM_EDEVICE, "the device was lost, and its times with it");
+    int rc = f->backend->profile(f->device, &text, err);
+    if (rc) return fm_text_fini(&text), rc;
+    return fm_text_give(&text, out, err);
+}
+
 int fm_run(struct foldmill *f, const struct fm_callbacks *callbacks, struct fm_error *out)
 {
     struct fm_error err = {0};
@@ -205,10 +219,12 @@ int fm_run(struct foldmill *f, const struct fm_callbacks *callbacks, struct fm_e
         f->fresh = false; /* a second call goes on */
         rc = run(f, journal, &relay, &err);
         tell_notes(&relay);
-        /* A stop that was asked for is a clean one. */
+        f->lost |= rc == FM_EDEVICE;
+        /* A stop that was asked for is a clean one, and so is that of a device that is gone. */
+        const bool clean = rc == 0 || rc == FM_EINTERRUPTED || rc == FM_EDEVICE;
         struct fm_error closing = {0};
-        int closed = fm_journal_close(journal, rc == 0 || rc == FM_EINTERRUPTED ? &closing : &err);
-        if (closed && (rc == 0 || rc == FM_EINTERRUPTED)) {
+        int closed = fm_journal_close(journal, clean ? &closing : &err);
+        if (closed && clean) {
             rc = closed;
             err = closing;
         }

@@ -7,7 +7,7 @@
 #define DEFAULT_SECONDS 20
 
 static const struct fm_option options[] = {
-    FM_DEVICE_OPTION,
+    FM_DEVICE_OPTIONS,
     {"network", 0, FM_OPTION_NETWORK, "NAME", "only S, P2 or P3"},
     {"batch", 0, FM_OPTION_BATCH, "N", "only this batch size, up to 32768"},
     {"seconds", 0, FM_OPTION_SECONDS, "S", "how long to measure in all; default 20"},
@@ -106,6 +106,7 @@ static int run(const struct fm_arguments *a)
     struct fm_error err = {0};
     struct json object = {0};
     const struct fm_bench_options what = {.device = a->device,
+                                          .kernels = a->kernels,
                                           .network = a->network,
                                           .batch = a->batch,
                                           .seconds = a->seconds > 0 ? a->seconds : DEFAULT_SECONDS};

@@ -9,8 +9,11 @@ int fm_command_open(const struct fm_arguments *a, struct foldmill **sweep, struc
                                  .settings = a->settings,
                                  .setting_count = a->nsettings,
                                  .device = a->device,
+                                 .kernels = a->kernels,
                                  .lanes = a->lanes,
                                  .fresh = a->fresh,
+                                 .accept_other_device = a->accept_other,
+                                 .profile = a->profile,
                                  .explain = a->explain};
     return fm_open(sweep, a->words[0], &options, err);
 }

@@ -76,6 +76,9 @@ static int take(enum fm_option_id id, const char *value, struct fm_arguments *a,
         return *value ? 0 : fm_fail(err, FM_EUSAGE, "--journal needs a path");
     case FM_OPTION_SET: return setting(value, a, err);
     case FM_OPTION_DEVICE: a->device = value; return 0;
+    case FM_OPTION_KERNELS: a->kernels = value; return 0;
+    case FM_OPTION_ACCEPT_OTHER: a->accept_other = true; return 0;
+    case FM_OPTION_PROFILE: a->profile = true; return 0;
     case FM_OPTION_LANES: return whole("lanes", value, MAX_LANES, &a->lanes, err);
     case FM_OPTION_FRESH: a->fresh = true; return 0;
     case FM_OPTION_QUIET: a->quiet = true; return 0;
@@ -173,7 +176,7 @@ void fm_options_help(const struct fm_command *command, FILE *out)
         if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
         snprintf(name, sizeof name, "%s--%s%s%s", letter, o->name, o->value ? " " : "",
                  o->value ? o->value : "");
-        fprintf(out, "  %-20s %s\n", name, o->help);
+        fprintf(out, "  %-21s %s\n", name, o->help);
     }
     if (command->details) fprintf(out, "\n%s", command->details);
 }

@@ -13,6 +13,9 @@ enum fm_option_id {
     FM_OPTION_SET,
     FM_OPTION_DEVICE,
     FM_OPTION_LANES,
+    FM_OPTION_KERNELS,
+    FM_OPTION_ACCEPT_OTHER,
+    FM_OPTION_PROFILE,
     FM_OPTION_FRESH,
     FM_OPTION_QUIET,
     FM_OPTION_JSON,
@@ -43,14 +46,14 @@ enum fm_color_choice { FM_COLOR_AUTO, FM_COLOR_ALWAYS, FM_COLOR_NEVER };
 struct fm_arguments {
     const char *words[3]; /* arguments that are no options */
     int nwords;
-    const char *journal, *device, *weights, *network;
+    const char *journal, *device, *kernels, *weights, *network;
     const char **settings; /* owned */
     size_t nsettings;
     int64_t lanes, trial, batch; /* 0 = not given */
     double seconds;
     enum fm_color_choice color;
     unsigned exports; /* bits of the ids FM_OPTION_TRIALS ... FM_OPTION_WEIGHTS */
-    bool fresh, quiet, json, explain, help;
+    bool fresh, quiet, json, explain, accept_other, profile, help;
 };
 
 struct fm_command {
@@ -86,12 +89,16 @@ void fm_options_help(const struct fm_command *command, FILE *out);
         "set", 0, FM_OPTION_SET, "KEY=VALUE",                                                                \
             "change a key of the file, dotted: train.epochs=3; may be repeated"                              \
     }
-#define FM_DEVICE_OPTION                                                                                     \
+#define FM_DEVICE_OPTIONS                                                                                    \
+    {"device", 0, FM_OPTION_DEVICE, "NAME",                                                                  \
+     "auto (default: a GPU that can be used, else cpu), cpu, cuda, cuda:0,1 or reference"},                  \
     {                                                                                                        \
-        "device", 0, FM_OPTION_DEVICE, "NAME", "cpu, reference or auto (default); see foldmill devices"      \
+        "kernels", 0, FM_OPTION_KERNELS, "WHICH",                                                            \
+            "of cuda: auto (default), own, or library: cuDNN and cuBLAS wherever they can"                   \
     }
 #define FM_LANES_OPTIONS                                                                                     \
-    {"lanes", 0, FM_OPTION_LANES, "N", "runs at a time; default: the usable cores (alias --workers)"},       \
+    {"lanes", 0, FM_OPTION_LANES, "N",                                                                       \
+     "runs at a time; default: the usable cores, of a GPU what it likes (alias --workers)"},                 \
     {                                                                                                        \
         "workers", 0, FM_OPTION_LANES, "N", ""                                                               \
     }

@@ -4,7 +4,7 @@
 
 static const struct fm_option options[] = {
     FM_SET_OPTION,
-    FM_DEVICE_OPTION,
+    FM_DEVICE_OPTIONS,
     FM_LANES_OPTIONS,
     {"json", 0, FM_OPTION_JSON, NULL, "print the plan as one JSON object"},
     {"explain", 0, FM_OPTION_EXPLAIN, NULL,

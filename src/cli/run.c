@@ -9,10 +9,13 @@
 
 static const struct fm_option options[] = {
     FM_JOURNAL_OPTION,
-    FM_DEVICE_OPTION,
+    FM_DEVICE_OPTIONS,
     FM_LANES_OPTIONS,
     FM_SET_OPTION,
     {"fresh", 0, FM_OPTION_FRESH, NULL, "set an existing journal aside (<stem>.old-<n>.db) and start over"},
+    {"accept-other-device", 0, FM_OPTION_ACCEPT_OTHER, NULL,
+     "runs that began on another kind of GPU start over on this one, and are marked"},
+    {"profile", 0, FM_OPTION_PROFILE, NULL, "print where the GPU's time went, at the end, on standard error"},
     {"quiet", 'q', FM_OPTION_QUIET, NULL, "no progress and no notes; errors and results only"},
     {"json", 0, FM_OPTION_JSON, NULL, "print the results as one JSON object"},
     FM_COMMON_OPTIONS,
@@ -38,6 +41,18 @@ static int print_results(struct foldmill *sweep, const struct fm_arguments *a, b
     return code;
 }
 
+/* Beside the results, which may be JSON. A lost device has nothing to tell any more. */
+static void print_profile(struct foldmill *sweep)
+{
+    struct fm_error err = {0};
+    char *text = NULL;
+    if (fm_profile_text(sweep, &text, &err))
+        fprintf(stderr, "foldmill: no profile: %s\n", err.text);
+    else
+        fputs(text, stderr);
+    fm_text_release(text);
+}
+
 static int finish(struct foldmill *sweep, const struct fm_arguments *a, int rc, const char *summary,
                   struct fm_error *err)
 {
@@ -49,6 +64,7 @@ static int finish(struct foldmill *sweep, const struct fm_arguments *a, int rc, 
                     *summary ? ": " : "", summary);
         return fm_signals_exit_code();
     }
+    if (rc == FM_EDEVICE && print_results(sweep, a, false)) return 1;
     bool over = rc == 0 || rc == FM_EFAILED || rc == FM_ESHAPE;
     int code = over ? print_results(sweep, a, true) : 0;
     if (code) return code;
@@ -74,6 +90,7 @@ static int run(const struct fm_arguments *a)
     snprintf(summary, sizeof summary, "%s", fm_display_summary(display));
     fm_display_free(display);
     int code = finish(sweep, a, rc, summary, &err);
+    if (a->profile && (rc == 0 || rc == FM_EINTERRUPTED || rc == FM_EFAILED)) print_profile(sweep);
     fm_close(sweep);
     return code;
 }

@@ -16,7 +16,6 @@ int fm_backend_find(const struct fm_backend **backend, const char *name, struct 
         *backend = &fm_backend_reference;
         return 0;
     }
-    if (!strcmp(name, "cuda"))
-        return fm_fail(err, FM_ELATER, "--device cuda is not available yet: use --device cpu");
-    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu, reference or auto", name);
+    if (!strcmp(name, "cuda")) return fm_fail(err, FM_EUSAGE, "cuda is not built in: it is a plug-in");
+    return fm_fail(err, FM_EUSAGE, "there is no device '%s': choose cpu, cuda, reference or auto", name);
 }

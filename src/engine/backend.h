@@ -185,7 +185,8 @@ struct fm_backend {
     int (*submit)(struct fm_lane *lane, const struct fm_request *request,
                   struct fm_error *err); /* never blocks */
     /* 1 and the report of the next finished request; 0 when none finished within `milliseconds`; negative
-     * when the device is lost. */
+     * when the device is lost. After FM_EDEVICE from any call or report nothing but lane_close, unload,
+     * transfers, describe, numbers and close is called. */
     int (*wait)(struct fm_device *device, int milliseconds, struct fm_report *report, struct fm_error *err);
     /* Asks the lane to end its running request at the next step and to answer the queued ones undone. */
     void (*cancel)(struct fm_lane *lane);
@@ -212,10 +213,9 @@ struct fm_backend {
     int (*profile)(struct fm_device *device, struct fm_text *text, struct fm_error *err);
 };
 
-/* The backend of that name, a table that lives as long as the process; `auto` is the best one there is;
- * `reference` are the plain loops in float, the oracle that the fast engines are compared with.
- * FM_EUSAGE for an unknown name; one that is known but cannot be had here is told with the reason ("cuda":
- * FM_ELATER at present). */
+/* One of the backends that are built in, by name, a table that lives as long as the process; `auto` is the
+ * best of them; `reference` are the plain loops in float, the oracle that the fast engines are compared with.
+ * FM_EUSAGE for any other name; "cuda" lies in a plug-in (engine/plugin.h: fm_backend_open). */
 int fm_backend_find(const struct fm_backend **backend, const char *name, struct fm_error *err);
 
 #endif

@@ -3,9 +3,10 @@
  *
  * There is one for each CUDA major version, libfoldmill_cuda13.so, 12, 11, 10, and for those who have no GPU
  * an emulated one, libfoldmill_cuda_emulated.so (`make emulated`). They are looked for in the folders of
- * FOLDMILL_PLUGINS (a list with colons) if it is set, else beside the program, beside libfoldmill.so, and in
- * PREFIX/lib/foldmill; newest version first. The first one that has a usable card serves. A plug-in is never
- * closed again.
+ * FOLDMILL_PLUGINS (a list with colons) if it is set, else beside the program, in ../lib/foldmill from there,
+ * beside libfoldmill.so, and in foldmill/ below that; newest version first, of one version the first
+ * folder's, the emulated one last. The first one that has a usable card serves. A plug-in is never closed
+ * again.
  *
  * A plug-in exports one function, fm_plugin, and links what it needs of Foldmill statically; its table must
  * have been built from the same headers, which `abi` and `layout` tell. */
@@ -19,7 +20,8 @@
 #define FM_PLUGIN_LAYOUT                                                                                     \
     (sizeof(struct fm_backend) + 64 * sizeof(struct fm_program) + 4096 * sizeof(struct fm_op) +              \
      65536 * sizeof(struct fm_resident) + 131072 * sizeof(struct fm_lane_options) +                          \
-     262144 * sizeof(struct fm_report) + 524288 * sizeof(struct fm_dataset))
+     262144 * sizeof(struct fm_report) + 524288 * sizeof(struct fm_dataset) +                                \
+     1048576 * sizeof(struct fm_device_options))
 
 struct fm_plugin {
     unsigned abi;
@@ -37,9 +39,10 @@ struct fm_plugin {
 /* The symbol is "fm_plugin". */
 const struct fm_plugin *fm_plugin(void);
 
-/* A backend by name with an open device. `auto`: a GPU that can be used, else the CPU; `cuda` with `select`
- * ("0,1"). What was tried is told in err when nothing could be opened, in `note` (may be NULL) when `auto`
- * fell back although a plug-in is there. */
+/* A backend by name with an open device. `auto`: a GPU that can be used (never the emulated one), else the
+ * CPU; `cuda` with `select` ("0,1"). What was tried is told in err when nothing could be opened (FM_EUSAGE
+ * where no card can be used), in `note` (may be NULL; "" = nothing) when `auto` fell back although a plug-in
+ * is there and a card or its driver seems to be. */
 int fm_backend_open(const struct fm_backend **backend, struct fm_device **device, const char *name,
                     const struct fm_device_options *options, char *note, size_t note_size,
                     struct fm_error *err);

@@ -212,13 +212,17 @@ static void read_run(struct fm_board_store *store, struct fm_reader *reader, str
     r->bad_steps = fm_reader_integer(reader, 12);
     r->seconds = fm_reader_number(reader, 13);
     r->confusion = fm_board_matrix(pool, fm_reader_text(reader, 14), store->board.nclasses);
-    read_measures(reader, 15, true, r->measures);
+    r->began_on = fm_pool_text(pool, fm_reader_text(reader, 15));
+    r->suspect = fm_reader_integer(reader, 16) != 0;
+    read_measures(reader, 17, true, r->measures);
     if (r->state == FM_STATE_PENDING) {
         r->reason_code = "pending";
         r->reason = "not run yet";
     } else if (r->state == FM_STATE_RUNNING) {
         r->reason_code = "running";
-        r->reason = "started and not over: it runs, or the same command goes on with it";
+        r->reason = r->suspect
+                        ? "the device was lost while it was computed: the same command tries it again, alone"
+                        : "started and not over: it runs, or the same command goes on with it";
     }
 }
 
@@ -234,9 +238,9 @@ static void read_runs(struct fm_board_store *store, struct fm_reader *reader)
         fm_reader_query(
             reader,
             "SELECT r.trial, r.repeat, r.fold, r.status, r.numbers, r.reason_code, r.reason, r.stopped, "
-            "r.epochs, r.scored_epoch, r.best_epoch, r.attempt, r.bad_steps, r.seconds, r.confusion, %s "
-            "FROM run r JOIN trial t USING(trial) WHERE t.listed ORDER BY r.trial, r.repeat, r.fold",
-            columns.data);
+            "r.epochs, r.scored_epoch, r.best_epoch, r.attempt, r.bad_steps, r.seconds, r.confusion, %s, "
+            "%s FROM run r JOIN trial t USING(trial) WHERE t.listed ORDER BY r.trial, r.repeat, r.fold",
+            reader->version < 2 ? "NULL, 0" : "r.began_on, r.suspect", columns.data);
         for (; fm_reader_row(reader) && i < n; i++) {
             int64_t number = fm_reader_integer(reader, 0);
             while (t < store->board.ntrials && store->trials[t].trial != number) t++;

@@ -256,6 +256,34 @@ static void add_numbers(struct fm_text *text, const struct fm_board *board, cons
     fm_text_add(text, "): small differences between trials may come from that.%s\n", fm_look_off(look));
 }
 
+/* What became of runs on devices that are gone: given up for another, or lost. */
+static void add_devices(struct fm_text *text, const struct fm_board *board, const struct fm_look *look)
+{
+    int64_t elsewhere = 0, suspect = 0;
+    char given[FM_BYTES_TEXT], got[FM_BYTES_TEXT];
+    for (int64_t i = 0; i < board->ntrials; i++)
+        for (int64_t r = 0; r < board->trials[i].nruns; r++) {
+            elsewhere += *board->trials[i].runs[r].began_on != '\0';
+            suspect += board->trials[i].runs[r].suspect;
+        }
+    if (elsewhere)
+        fm_text_add(text,
+                    "%s%" PRId64
+                    " run%s begun on another kind of GPU and started over (--accept-other-device): "
+                    "foldmill show --trial N says which.%s\n",
+                    fm_look_warn(look), elsewhere, elsewhere == 1 ? " was" : "s were", fm_look_off(look));
+    if (suspect)
+        fm_text_add(text,
+                    "%s%" PRId64
+                    " run%s being computed when the device was lost: foldmill run tries %s again, "
+                    "alone.%s\n",
+                    fm_look_warn(look), suspect, suspect == 1 ? " was" : "s were",
+                    suspect == 1 ? "it" : "each", fm_look_off(look));
+    if (board->to_device || board->to_host)
+        fm_text_add(text, "Moved to the device: %s, and back: %s.\n", fm_show_bytes(board->to_device, given),
+                    fm_show_bytes(board->to_host, got));
+}
+
 static void add_partial(struct fm_text *text, const struct fm_board *board)
 {
     int64_t partial = 0, diverged = 0, pending = 0, kept = 0;
@@ -318,6 +346,7 @@ static int add_board(struct fm_text *text, const struct fm_board *board, const s
         add_watched(text, board);
         add_honesty(text, board, look);
         add_numbers(text, board, look);
+        add_devices(text, board, look);
     }
     params_fini(&params, board->ntrials);
     return read ? 0 : FM_ENOMEM;

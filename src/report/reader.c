@@ -107,7 +107,8 @@ static int check(struct fm_reader *reader, struct fm_error *err)
         return fm_fail(err, FM_EFILE,
                        "%s was written by a newer Foldmill (schema %lld, this one reads %d): update Foldmill",
                        reader->path, (long long)version, FM_SCHEMA_VERSION);
-    if (!reader->error.code && version < FM_SCHEMA_VERSION)
+    reader->version = version;
+    if (!reader->error.code && version < FM_SCHEMA_READ)
         return fm_fail(err, FM_EFILE, "%s has the old schema %lld: `foldmill run` once brings it up to %d",
                        reader->path, (long long)version, FM_SCHEMA_VERSION);
     if (fm_reader_count(reader, "SELECT count(*) FROM sweep") != 1 && !reader->error.code)

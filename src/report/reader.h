@@ -15,11 +15,12 @@ struct fm_reader {
     sqlite3 *db;
     sqlite3_stmt *statement;
     const char *path;
+    int64_t version;       /* the schema's; columns that came later (schema.sql.h) must not be asked for */
     struct fm_error error; /* code 0 = all well */
 };
 
-/* Opens, checks that it is a journal of this version and begins the transaction. `path` must outlive the
- * reader. */
+/* Opens, checks that it is a journal of a version that can be read and begins the transaction. `path` must
+ * outlive the reader. */
 int fm_reader_open(struct fm_reader *reader, const char *path, struct fm_error *err);
 void fm_reader_close(struct fm_reader *reader);
 

@@ -114,10 +114,17 @@ static void add_folds(struct fm_text *text, const struct fm_board *board, const 
     fm_table_print(&table, text, "  ", fm_look_bold(look), fm_look_off(look));
     for (int64_t r = 0; r < t->nruns; r++) {
         const struct fm_board_run *run = &t->runs[r];
-        if (run->state != FM_STATE_FAILED) continue;
+        const bool failed = run->state == FM_STATE_FAILED;
+        if (!failed && !run->suspect && !*run->began_on) continue;
         fm_text_add_string(text, "  ");
         if (repeated(t)) fm_text_add(text, "repeat %" PRId64 ", ", run->repeat);
-        fm_text_add(text, "fold %" PRId64 " failed: %s\n", run->fold, run->reason);
+        fm_text_add(text, "fold %" PRId64, run->fold);
+        if (failed) fm_text_add(text, " failed: %s", run->reason);
+        if (run->suspect) fm_text_add(text, ": %s", run->reason);
+        if (*run->began_on)
+            fm_text_add(text, "%s began on %s and started over on %s", failed || run->suspect ? "; it" : "",
+                        run->began_on, *run->numbers ? run->numbers : "this device");
+        fm_text_add_string(text, "\n");
     }
 }
 

@@ -310,7 +310,7 @@ int fm_journal_close(struct fm_journal *journal, struct fm_error *err)
     struct fm_error own = {0};
     /* What failed may have left half of an event in the open group: a run that is completed but has no
      * scores. The group is given up whole, as after a kill, and comes again with the same bits. */
-    bool failed = err && err->code && err->code != FM_EINTERRUPTED;
+    bool failed = err && err->code && err->code != FM_EINTERRUPTED && err->code != FM_EDEVICE;
     int rc = failed ? 0 : close_clean(journal, &own);
     if (rc || failed) roll_back(journal);
     if (rc && err && !err->code) *err = own;

@@ -40,9 +40,9 @@ enum fm_journal_state {
  */
 int fm_journal_open(struct fm_journal **journal, const char *path, bool fresh, struct fm_notes *notes,
                     struct fm_error *err);
-/* Commits, syncs, marks a clean stop. Where `err` holds a failure already (FM_EINTERRUPTED is none), the open
- * group is given up instead: it may end in the middle of an event. `err` gets the first failure; the journal
- * is freed in any case. */
+/* Commits, syncs, marks a clean stop. Where `err` holds a failure already (FM_EINTERRUPTED and FM_EDEVICE are
+ * none: the scheduler has settled what they left), the open group is given up instead: it may end in the
+ * middle of an event. `err` gets the first failure; the journal is freed in any case. */
 int fm_journal_close(struct fm_journal *journal, struct fm_error *err);
 
 /* Compares fingerprint and data (stamps first, hash if they differ) with what is on record. */
@@ -58,13 +58,26 @@ int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p,
 int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const char *device,
                      const char *numbers, struct fm_error *err);
 
+/* Whether the sweep may go on with a device of this class of numbers: FM_EUSAGE, naming both, when a run that
+ * is not over began on another kind of GPU. With `accept` it may: such runs keep that class as `began_on` and
+ * start over. To be called before fm_journal_begin. */
+int fm_journal_device(struct fm_journal *journal, const char *numbers, bool accept, struct fm_error *err);
+
+/* Makes the plans those of the journal, so that a sweep goes on with the same bits whatever the device's
+ * libraries would choose now: choices on record for its class of numbers are used, others are put on record;
+ * plan hashes and costs of the trials follow. Choices that make no sense to the device are replaced, with a
+ * note; what was begun with them starts over. */
+int fm_journal_plans(struct fm_journal *journal, struct fm_prepared *p, const struct fm_backend *backend,
+                     struct fm_device *device, struct fm_error *err);
+
 /* What is on record of one run. */
 struct fm_recorded {
     enum fm_run_status status;
     int64_t attempt;
-    char numbers[64];
+    char numbers[192];
     uint64_t plan_hash;
     bool has_checkpoint;
+    bool suspect; /* it was being computed when the device was lost */
 };
 int fm_journal_run(struct fm_journal *journal, int64_t trial, int64_t repeat, int64_t fold,
                    struct fm_recorded *out, struct fm_error *err);
@@ -94,6 +107,9 @@ int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, in
 int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence, struct fm_run_result *result,
                        int64_t classes, int64_t score_width, int64_t weight_count, double seconds,
                        struct fm_error *err);
+
+/* The device was lost while the run was computed. The mark goes when the run ends. */
+int fm_journal_suspect(struct fm_journal *journal, const struct fm_fence *fence, struct fm_error *err);
 
 /* The next trial (number > after) whose runs are all completed but whose pooled measures are not on record, 0
  * = none: a process was killed between the two. */

@@ -141,7 +141,7 @@ static int write_folds(struct fm_journal *journal, const struct fm_prepared *p, 
     return rc;
 }
 
-static void network_name(const struct fm_program *program, char name[17])
+void fm_network_name(const struct fm_program *program, char name[17])
 {
     snprintf(name, 17, "%016llx", (unsigned long long)program->hash);
 }
@@ -190,7 +190,7 @@ static int write_networks(struct fm_journal *journal, const struct fm_prepared *
     for (int64_t i = 0; !rc && i < p->nnetworks; i++) {
         const struct fm_program *program = p->networks[i].program;
         char *variables = NULL, *layers = NULL, name[17];
-        network_name(program, name);
+        fm_network_name(program, name);
         rc = variables_text(program, &variables, err);
         if (!rc) rc = layers_text(program, &layers, err);
         if (!rc)
@@ -220,7 +220,7 @@ static int write_trial(struct fm_journal *journal, const struct fm_prepared *p, 
     static const char *const origins[] = {"list", "grid", "random"};
     bool valid = planned->network >= 0;
     char network[17] = "";
-    if (valid) network_name(p->networks[planned->network].program, network);
+    if (valid) fm_network_name(p->networks[planned->network].program, network);
     char *params = json_dumps(planned->trial.params, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!params) return fm_fail_memory(err);
     int rc = fm_sql_run(

@@ -77,6 +77,8 @@ static inline int fm_metric_column(struct fm_monitor metric)
     return (metric.part == FM_PART_VAL ? FM_METRICS : 0) + (int)metric.metric;
 }
 
+/* The program's hash as text: what the journal calls it. */
+void fm_network_name(const struct fm_program *program, char name[17]);
 /* "[[1,2],[3,4]]"; NULL when memory is out; the caller frees it. */
 char *fm_confusion_text(const int64_t *confusion, int64_t classes);
 const char *fm_status_name(enum fm_run_status status);

@@ -31,11 +31,11 @@ int fm_journal_run(struct fm_journal *journal, int64_t trial, int64_t repeat, in
 {
     memset(out, 0, sizeof *out);
     sqlite3_stmt *row = NULL;
-    int rc = fm_sql_query(
-        &journal->sql, &row,
-        "SELECT r.status, r.attempt, r.numbers, r.plan_hash, c.attempt FROM run r LEFT JOIN checkpoint c "
-        "USING(trial, repeat, fold) WHERE r.trial = ? AND r.repeat = ? AND r.fold = ?",
-        err, "iii", trial, repeat, fold);
+    int rc = fm_sql_query(&journal->sql, &row,
+                          "SELECT r.status, r.attempt, r.numbers, r.plan_hash, c.attempt, r.suspect FROM run "
+                          "r LEFT JOIN checkpoint c "
+                          "USING(trial, repeat, fold) WHERE r.trial = ? AND r.repeat = ? AND r.fold = ?",
+                          err, "iii", trial, repeat, fold);
     if (rc) return rc;
     rc = fm_sql_step(&journal->sql, row, err);
     if (rc <= 0) return rc;
@@ -45,6 +45,7 @@ int fm_journal_run(struct fm_journal *journal, int64_t trial, int64_t repeat, in
     snprintf(out->numbers, sizeof out->numbers, "%s", numbers ? numbers : "");
     out->plan_hash = (uint64_t)sqlite3_column_int64(row, 3);
     out->has_checkpoint = sqlite3_column_type(row, 4) != SQLITE_NULL;
+    out->suspect = sqlite3_column_int(row, 5) != 0;
     sqlite3_reset(row);
     return 0;
 }
@@ -181,6 +182,14 @@ int fm_journal_event(struct fm_journal *journal, const struct fm_fence *fence, c
         fence->attempt);
 }
 
+int fm_journal_suspect(struct fm_journal *journal, const struct fm_fence *fence, struct fm_error *err)
+{
+    int rc = fm_journal_group(journal, err);
+    if (rc) return rc;
+    return fm_sql_run(&journal->sql, "UPDATE run SET suspect = 1 WHERE " RUN " AND attempt = ?", err, "iiii",
+                      fence->trial, fence->repeat, fence->fold, fence->attempt);
+}
+
 int fm_journal_save(struct fm_journal *journal, const struct fm_fence *fence, int64_t epoch, const void *blob,
                     size_t size, struct fm_error *err)
 {
@@ -234,7 +243,8 @@ int fm_journal_run_end(struct fm_journal *journal, const struct fm_fence *fence,
     if (result->confusion && !confusion) return fm_fail_memory(err);
     rc = fm_sql_run(
         &journal->sql,
-        "UPDATE run SET status = ?, reason_code = ?, reason = ?, epochs = ?, scored_epoch = ?, best_epoch = "
+        "UPDATE run SET status = ?, suspect = 0, reason_code = ?, reason = ?, epochs = ?, scored_epoch = ?, "
+        "best_epoch = "
         "?, "
         "stopped = ?, bad_steps = ?, loss = ?, confusion = ?, ended = ?, seconds = coalesce(seconds, 0) + ?, "
         "(" FM_METRIC_NAMES ") = (" FM_METRIC_MARKS ") WHERE " RUN " AND attempt = ?",

@@ -144,18 +144,34 @@ static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
     return rc;
 }
 
-/* A run that cannot even begin: recorded as failed. */
-static int fail_run(struct fm_schedule *s, struct fm_schedule_lane *lane, const char *code,
-                    const char *reason, struct fm_error *err)
+static int record_failure(struct fm_schedule *s, struct fm_schedule_lane *lane, const char *code,
+                          const char *reason, struct fm_error *err)
 {
     struct fm_run_result result = {.status = FM_RUN_FAILED};
     snprintf(result.reason_code, sizeof result.reason_code, "%s", code);
     snprintf(result.reason, sizeof result.reason, "%s", reason);
     for (int m = 0; m < FM_METRICS; m++) result.inner.value[m] = result.val.value[m] = 0.0 / 0.0;
     result.loss = 0.0 / 0.0;
-    int rc = record_end(s, lane, &result, err);
+    return record_end(s, lane, &result, err);
+}
+
+/* A run that cannot even begin: recorded as failed. */
+static int fail_run(struct fm_schedule *s, struct fm_schedule_lane *lane, const char *code,
+                    const char *reason, struct fm_error *err)
+{
+    int rc = record_failure(s, lane, code, reason, err);
     fm_schedule_close(s, lane);
     return rc ? rc : 1;
+}
+
+int fm_schedule_give_up(struct fm_schedule *s, struct fm_schedule_lane *lane, const char *why,
+                        struct fm_error *err)
+{
+    char text[sizeof((struct fm_run_result *)NULL)->reason];
+    snprintf(text, sizeof text,
+             "the device was lost twice while it computed this run, the second time nothing else: %.350s",
+             why);
+    return record_failure(s, lane, "device", text, err);
 }
 
 static void fill_spec(struct fm_schedule *s, struct fm_schedule_lane *lane, int64_t fold,
@@ -266,11 +282,11 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
                                   resume, &lane->fence.attempt, err);
     if (rc) return rc;
     if (cost > s->memory) {
-        char text[200];
-        snprintf(
-            text, sizeof text,
-            "this run needs %lld MB and the machine offers %lld MB: take a smaller batch_size or network",
-            (long long)(cost >> 20), (long long)(s->memory >> 20));
+        char text[200], needed[FM_BYTES_TEXT], offered[FM_BYTES_TEXT];
+        snprintf(text, sizeof text,
+                 "this run needs %s and the %s offers %s: take a smaller batch_size or network",
+                 fm_show_bytes(cost, needed), s->own_memory ? "device" : "machine",
+                 fm_show_bytes(s->memory, offered));
         return fail_run(s, lane, "oom", text, err);
     }
     struct fm_run_spec spec;

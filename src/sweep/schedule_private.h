@@ -9,7 +9,7 @@ struct fm_waiting {
     int64_t fold; /* repeat * folds + fold */
     double flops;
     bool taken;
-    bool alone; /* memory ran out beside others: it is tried once more with the device to itself */
+    bool alone; /* it has the device to itself: memory ran out beside others, or the device was lost */
     struct fm_recorded recorded;
 };
 
@@ -43,6 +43,7 @@ struct fm_schedule {
     size_t waiting_capacity;
     int64_t *left; /* runs that are not over, by trial of `prepared` */
     int64_t memory, memory_used;
+    bool own_memory; /* the device's, not the machine's */
     bool stopping;
     double began, told;
     double flops, flops_before, flops_done; /* all; over before this process; done by it */
@@ -58,6 +59,9 @@ int fm_schedule_start(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
 int fm_schedule_report(struct fm_schedule *s, struct fm_schedule_lane *lane, const struct fm_report *report,
                        struct fm_error *err);
 int fm_schedule_checkpoint(struct fm_schedule_lane *lane, struct fm_error *err);
+/* Records the lane's run as failed because of the device. */
+int fm_schedule_give_up(struct fm_schedule *s, struct fm_schedule_lane *lane, const char *why,
+                        struct fm_error *err);
 /* Whether any lane runs, other than `but` (may be NULL). */
 bool fm_schedule_busy(const struct fm_schedule *s, const struct fm_schedule_lane *but);
 void fm_schedule_close(struct fm_schedule *s, struct fm_schedule_lane *lane);

@@ -16,6 +16,7 @@
 static int compare_waiting(const void *a, const void *b)
 {
     const struct fm_waiting *x = a, *y = b;
+    if (x->alone != y->alone) return x->alone ? -1 : 1;
     if (x->flops != y->flops) return x->flops < y->flops ? 1 : -1;
     if (x->trial->number != y->trial->number) return x->trial->number < y->trial->number ? -1 : 1;
     return x->fold < y->fold ? -1 : x->fold > y->fold;
@@ -48,8 +49,8 @@ static int list_runs(struct fm_schedule *s, struct fm_error *err)
             s->left[t]++;
             if (fm_grow(&s->waiting, &s->waiting_capacity, (size_t)s->nwaiting + 1, sizeof *s->waiting))
                 return fm_fail_memory(err);
-            s->waiting[s->nwaiting++] =
-                (struct fm_waiting){.trial = trial, .fold = f, .flops = flops, .recorded = recorded};
+            s->waiting[s->nwaiting++] = (struct fm_waiting){
+                .trial = trial, .fold = f, .flops = flops, .alone = recorded.suspect, .recorded = recorded};
         }
     }
     /* A finished sweep has no list at all, and qsort must not be given NULL. */
@@ -197,8 +198,8 @@ static int park_stopped(struct fm_schedule *s, struct fm_error *err)
         struct fm_schedule_lane *lane = &s->lanes[i];
         if (!lane->run || !fm_run_stopped(lane->run)) continue;
         int rc = fm_run_whole(lane->run) ? fm_schedule_checkpoint(lane, err) : 0;
-        fm_schedule_close(s, lane);
         if (rc) return rc;
+        fm_schedule_close(s, lane);
     }
     return 0;
 }
@@ -243,13 +244,16 @@ static int schedule_init(struct fm_schedule *s, struct fm_prepared *p,
     for (int64_t i = 0; i < s->nlanes; i++) s->lanes[i].schedule = s;
     s->began = fm_monotonic();
     fm_prepared_resident(p, &s->resident);
-    int rc = list_runs(s, err);
+    int rc = fm_journal_plans(s->journal, p, s->backend, s->device, err);
+    if (!rc) rc = list_runs(s, err);
     if (!rc) rc = pool_left_over(s, err);
     if (!rc) rc = fm_journal_keep(s->journal, p, err);
     if (!rc && s->nwaiting) rc = s->backend->load(s->device, &s->resident, &s->dataset, err);
+    if (rc) return rc;
     s->memory = options->memory ? options->memory : s->backend->memory(s->device);
-    if (s->memory <= 0) s->memory = fm_schedule_memory();
-    return rc;
+    s->own_memory = s->memory > 0;
+    if (!s->own_memory) s->memory = fm_schedule_memory();
+    return 0;
 }
 
 static void schedule_fini(struct fm_schedule *s)
@@ -263,22 +267,65 @@ static void schedule_fini(struct fm_schedule *s)
     fm_free(s->lanes);
 }
 
+static int record_transfers(struct fm_schedule *s, struct fm_error *err)
+{
+    struct fm_transfers transfers = {0};
+    s->backend->transfers(s->device, &transfers);
+    int rc = fm_journal_transfers(s->journal, s->backend->describe(s->device), &transfers, err);
+    return rc ? rc : fm_journal_commit(s->journal, true, err);
+}
+
+/* The device is lost, and nothing more can be asked of it. Which of the runs under way was to blame nobody
+ * knows: each is tried again alone. The one that is alone when it happens again has shown itself. The error
+ * is told with what comes next; 0, or the code of a journal that cannot be written. */
+static int settle_lost(struct fm_schedule *s, struct fm_error *lost, struct fm_error *err)
+{
+    const int64_t busy = count_busy(s);
+    struct fm_error told = {0};
+    int rc = 0;
+    bool failed = false;
+    for (int64_t i = 0; !rc && i < s->nlanes; i++) {
+        struct fm_schedule_lane *lane = &s->lanes[i];
+        if (!lane->run) continue;
+        failed = busy == 1 && lane->waiting->recorded.suspect;
+        rc = failed ? fm_schedule_give_up(s, lane, lost->text, err)
+                    : fm_journal_suspect(s->journal, &lane->fence, err);
+    }
+    if (!rc) rc = record_transfers(s, err);
+    if (failed)
+        fm_fail(
+            &told, FM_EDEVICE,
+            "the device was lost (%.600s) a second time by the same run, which failed; the same command goes "
+            "on with the others",
+            lost->text);
+    else if (busy)
+        fm_fail(&told, FM_EDEVICE,
+                "the device was lost (%.600s); the same command goes on from here, first with the %lld run%s "
+                "that it was computing, each alone",
+                lost->text, (long long)busy, busy == 1 ? "" : "s");
+    else
+        fm_fail(&told, FM_EDEVICE, "the device was lost (%.600s); the same command goes on from here",
+                lost->text);
+    *lost = told;
+    return rc;
+}
+
 int fm_schedule(struct fm_prepared *p, const struct fm_schedule_options *options, struct fm_error *err)
 {
     struct fm_schedule s;
-    int rc = schedule_init(&s, p, options, err);
-    if (!rc) rc = loop(&s, err);
-    if (s.dataset >= 0 && (!rc || rc == FM_EINTERRUPTED)) {
-        struct fm_transfers transfers = {0};
-        struct fm_error own = {0};
-        s.backend->transfers(s.device, &transfers);
-        int written = fm_journal_transfers(s.journal, s.backend->describe(s.device), &transfers, &own);
-        if (!written) written = fm_journal_commit(s.journal, true, &own);
-        if (written && !rc) {
-            rc = written;
-            if (err) *err = own;
-        }
+    struct fm_error own = {0}, writing = {0};
+    int written = 0, rc = schedule_init(&s, p, options, &own);
+    if (!rc) rc = loop(&s, &own);
+    if (rc == FM_EDEVICE && s.lanes)
+        written = settle_lost(&s, &own, &writing);
+    else if (s.dataset >= 0 && (!rc || rc == FM_EINTERRUPTED))
+        written = record_transfers(&s, &writing);
+    /* That the journal cannot be written needs a person, and the error goes on as the journal's. */
+    if (written && (!rc || rc == FM_EDEVICE)) {
+        rc = written;
+        own = writing;
     }
     schedule_fini(&s);
+    if (rc && err && !err->code) *err = own;
     return rc;
 }

@@ -1,11 +1,13 @@
-/* The journal's schema, version 1, as SQLite executes it. A later version adds a step to `migrations` in
- * journal_schema.c and never edits this text. Metrics are columns, NULL = not defined or not measured.
- * The views trials, runs and epochs are a promise to pandas.read_sql users: columns are only ever added. */
+/* The journal's schema as SQLite executes it: version 1, and what each later version adds to it. A new
+ * version adds a step to `migrations` in journal_schema.c and never edits the texts of earlier ones. Metrics
+ * are columns, NULL = not defined or not measured. The views trials, runs and epochs are a promise to
+ * pandas.read_sql users: columns are only ever added. */
 #ifndef FM_SWEEP_SCHEMA_H
 #define FM_SWEEP_SCHEMA_H
 
 #define FM_APPLICATION_ID 0x464d494c /* "FMIL" */
-#define FM_SCHEMA_VERSION 1
+#define FM_SCHEMA_VERSION 2
+#define FM_SCHEMA_READ    1 /* the oldest that is read without bringing it up: see struct fm_reader */
 
 /* clang-format off */
 #define FM_METRIC_COLUMNS \
@@ -86,6 +88,16 @@
     " ELSE 'completed' END AS status, listed, reason_code, reason, param_count, length, seed FROM trial t;" \
     "CREATE VIEW runs AS SELECT * FROM run;" \
     "CREATE VIEW epochs AS SELECT * FROM epoch;"
+
+/* Version 2. run.suspect: 1 = it was being computed when the device was lost, and has not ended since; it is run
+ * alone. run.began_on: class of the numbers of a GPU on which an attempt began that was given up when the sweep
+ * went on elsewhere (--accept-other-device). plan: the choices that a device made for a network at a batch size,
+ * as its plan_choices gave them; they hold for as long as the class of the numbers stays. */
+#define FM_SCHEMA_2 \
+    "ALTER TABLE run ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0;" \
+    "ALTER TABLE run ADD COLUMN began_on TEXT;" \
+    "CREATE TABLE plan(numbers TEXT NOT NULL, network TEXT NOT NULL, batch INTEGER NOT NULL, choices TEXT NOT NULL, " \
+    " PRIMARY KEY(numbers, network, batch)) STRICT, WITHOUT ROWID;"
 /* clang-format on */
 
 #endif

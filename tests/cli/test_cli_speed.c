@@ -145,5 +145,5 @@ Test(cli_speed, bench_gives_one_json_object)
     cr_expect(cli_has(cli.result.err, "choose S, P2 or P3"));
     cr_expect(eq(int, cli_run(&cli, "bench", "--batch=0", NULL, NULL, NULL, NULL), 2));
     cr_expect(eq(int, cli_run(&cli, "bench", "--device=tpux", NULL, NULL, NULL, NULL), 2));
-    cr_expect(cli_has(cli.result.err, "choose cpu, reference or auto"), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.err, "choose cpu, cuda, reference or auto"), "%s", cli.result.err);
 }

@@ -39,7 +39,7 @@ Test(cli_documents, man_page_and_completion_are_true_to_help)
             char *dashes = strncmp(line, "  ", 2) ? NULL : strstr(line, "--");
             if (!dashes || dashes > line + 6) continue;
             char name[64] = "";
-            sscanf(dashes + 2, "%63[a-z]", name);
+            sscanf(dashes + 2, "%63[a-z-]", name);
             snprintf(word, sizeof word, "*--%s*", name);
             cr_expect(strstr(page, word) != NULL, "the man page lacks --%s of %s", name, commands[i]);
             cr_expect(completes(completion, commands[i], name), "the completion lacks --%s of %s", name,

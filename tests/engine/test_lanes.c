@@ -420,8 +420,8 @@ static void check_mistakes(const struct fm_backend *backend)
     cr_assert_eq(b->open(&device, &part, &err), FM_EUSAGE);
     const struct fm_backend *found;
     fm_error_clear(&err);
-    cr_assert_eq(fm_backend_find(&found, "cuda", &err), FM_ELATER);
-    cr_assert(strstr(err.text, "not available yet") && !found);
+    cr_assert_eq(fm_backend_find(&found, "cuda", &err), FM_EUSAGE);
+    cr_assert(strstr(err.text, "plug-in") && !found);
     cr_assert_eq(fm_backend_find(&found, "gpu", NULL), FM_EUSAGE);
     cr_assert_eq(fm_backend_find(&found, "cpu", NULL), 0);
     cr_assert_not_null(found);

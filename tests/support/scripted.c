@@ -8,6 +8,7 @@
 #include "base/random.h"
 
 #define MAX_DATASETS 8
+#define MAX_PLANS    64
 
 struct scripted_state {
     int64_t steps; /* updates done by the state's history: first_step + steps of the last training request */
@@ -42,6 +43,10 @@ struct fm_device {
     struct fm_lane *lane;
     uint32_t draws;
     struct fm_transfers transfers;
+    bool lost;
+    char choices[MAX_PLANS][64]; /* by plan_use, of the program and batch size of */
+    uint64_t plans[MAX_PLANS];
+    int nplans;
 };
 
 static struct fm_scripted_options next_options;
@@ -56,6 +61,12 @@ void fm_scripted_configure(const struct fm_scripted_options *options)
 const struct fm_scripted_counts *fm_scripted_counts(void)
 {
     return &counts;
+}
+
+/* Counts a call that a lost device should not get. */
+static void alive(const struct fm_device *device)
+{
+    counts.after_loss += device->lost;
 }
 
 static uint64_t mix(uint64_t key, uint64_t a, uint64_t b)
@@ -102,6 +113,7 @@ static const char *scripted_numbers(const struct fm_device *device)
 
 static int64_t scripted_lanes(const struct fm_device *device)
 {
+    alive(device);
     return device->lanes;
 }
 
@@ -140,19 +152,58 @@ static bool scripted_supports(const struct fm_device *device, const struct fm_pr
 
 static int64_t scripted_cost(const struct fm_device *device, const struct fm_program *program, int64_t batch)
 {
+    alive(device);
     return device->options.bytes > 0 ? device->options.bytes : program->float_count * 16 + batch * 64;
 }
 
 static int64_t scripted_memory(const struct fm_device *device)
 {
+    alive(device);
     return device->options.memory;
+}
+
+static uint64_t plan_key(const struct fm_program *program, int64_t batch)
+{
+    return mix(program->hash, (uint64_t)batch, 1);
+}
+
+/* What the plan is made with: taken from a journal, or the device's own. */
+static const char *choices_of(const struct fm_device *device, uint64_t key)
+{
+    for (int i = 0; i < device->nplans; i++)
+        if (device->plans[i] == key) return device->choices[i];
+    return device->options.choices ? device->options.choices : "";
 }
 
 static uint64_t scripted_plan_hash(const struct fm_device *device, const struct fm_program *program,
                                    int64_t batch)
 {
-    (void)device;
-    return mix(program->hash, (uint64_t)batch, 1);
+    const uint64_t key = plan_key(program, batch);
+    alive(device);
+    uint64_t hash = key;
+    for (const char *c = choices_of(device, key); *c; c++) hash = mix(hash, (uint64_t)*c, 2);
+    return hash;
+}
+
+static int scripted_plan_choices(const struct fm_device *device, const struct fm_program *program,
+                                 int64_t batch, struct fm_text *text, struct fm_error *err)
+{
+    (void)err;
+    alive(device);
+    fm_text_add_string(text, choices_of(device, plan_key(program, batch)));
+    return 0;
+}
+
+static int scripted_plan_use(struct fm_device *device, const struct fm_program *program, int64_t batch,
+                             const char *choices, struct fm_error *err)
+{
+    alive(device);
+    if (device->options.stubborn || device->nplans == MAX_PLANS || strlen(choices) > 63)
+        return fm_fail(err, FM_EFILE, "scripted: '%s' is no choice", choices);
+    device->plans[device->nplans] = plan_key(program, batch);
+    snprintf(device->choices[device->nplans++], sizeof *device->choices, "%s", choices);
+    counts.used++;
+    return 0;
 }
 
 /* ---- faults ---- */
@@ -172,6 +223,7 @@ static const struct fm_scripted_fault *fault(struct fm_device *device, const str
         if (what == FM_SCRIPTED_BAD && !(rate > f->above)) continue;
         if (f->times > 0 && device->fired[i] >= f->times) continue;
         device->fired[i]++;
+        device->lost |= f->code == FM_EDEVICE;
         return f;
     }
     return NULL;
@@ -183,6 +235,7 @@ static int scripted_lane_open(struct fm_device *device, const struct fm_lane_opt
                               struct fm_lane **lane, struct fm_error *err)
 {
     const struct fm_resident *resident = &device->resident[options->dataset];
+    alive(device);
     struct fm_lane *l = fm_calloc(1, sizeof *l);
     if (!l) return fm_fail_memory(err);
     l->device = device;
@@ -233,6 +286,7 @@ static int64_t scripted_state_size(const struct fm_lane *lane)
 
 static int scripted_state_read(struct fm_lane *lane, void *blob, struct fm_error *err)
 {
+    alive(lane->device);
     if (lane->first) return fm_fail(err, FM_EINTERNAL, "the lane's state is read while requests are pending");
     const size_t floats = (size_t)lane->options.program->float_count * sizeof(float);
     memcpy(blob, lane->parameters, floats);
@@ -243,6 +297,7 @@ static int scripted_state_read(struct fm_lane *lane, void *blob, struct fm_error
 
 static int scripted_state_write(struct fm_lane *lane, const void *blob, struct fm_error *err)
 {
+    alive(lane->device);
     if (lane->first)
         return fm_fail(err, FM_EINTERNAL, "the lane's state is written while requests are pending");
     const size_t floats = (size_t)lane->options.program->float_count * sizeof(float);
@@ -255,6 +310,7 @@ static int scripted_state_write(struct fm_lane *lane, const void *blob, struct f
 
 static int scripted_snapshot_read(struct fm_lane *lane, int slot, void *blob, struct fm_error *err)
 {
+    alive(lane->device);
     if (lane->first || !lane->taken[slot])
         return fm_fail(err, FM_EINTERNAL, "slot %d is empty, or requests are pending", slot);
     const size_t floats = (size_t)lane->options.program->float_count * sizeof(float);
@@ -266,6 +322,7 @@ static int scripted_snapshot_read(struct fm_lane *lane, int slot, void *blob, st
 
 static int scripted_snapshot_write(struct fm_lane *lane, int slot, const void *blob, struct fm_error *err)
 {
+    alive(lane->device);
     if (lane->first) return fm_fail(err, FM_EINTERNAL, "a snapshot is written while requests are pending");
     const size_t floats = (size_t)lane->options.program->float_count * sizeof(float);
     memcpy(&lane->slots[slot], (const char *)blob + floats, sizeof lane->state);
@@ -276,6 +333,7 @@ static int scripted_snapshot_write(struct fm_lane *lane, int slot, const void *b
 
 static int scripted_parameters_write(struct fm_lane *lane, const float *parameters, struct fm_error *err)
 {
+    alive(lane->device);
     if (lane->first) return fm_fail(err, FM_EINTERNAL, "parameters are written while requests are pending");
     memcpy(lane->parameters, parameters, (size_t)lane->options.program->float_count * sizeof(float));
     lane->state = (struct scripted_state){0};
@@ -285,6 +343,7 @@ static int scripted_parameters_write(struct fm_lane *lane, const float *paramete
 
 static int scripted_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
 {
+    alive(lane->device);
     struct queued *q = fm_calloc(1, sizeof *q);
     if (!q) return fm_fail_memory(err);
     q->request = *request;
@@ -300,6 +359,7 @@ static int scripted_submit(struct fm_lane *lane, const struct fm_request *reques
 
 static void scripted_cancel(struct fm_lane *lane)
 {
+    alive(lane->device);
     if (lane->first) lane->cancel = true;
 }
 
@@ -479,8 +539,9 @@ static int scripted_wait(struct fm_device *device, int milliseconds, struct fm_r
 {
     (void)milliseconds;
     counts.waits++;
-    if (device->options.lost_after > 0 && counts.reported >= device->options.lost_after)
-        return fm_fail(err, FM_EDEVICE, "scripted: the device is lost");
+    alive(device);
+    if (device->options.lost_after > 0 && counts.reported >= device->options.lost_after) device->lost = true;
+    if (device->lost) return fm_fail(err, FM_EDEVICE, "scripted: the device is lost");
     struct fm_lane *lane = draw_lane(device);
     if (!lane) return 0;
     struct queued *q = lane->first;
@@ -504,6 +565,7 @@ static int scripted_wait(struct fm_device *device, int milliseconds, struct fm_r
     fm_free(q);
     device->transfers.to_host += (int64_t)sizeof *report;
     counts.reported++;
+    counts.beside += device->open_lanes > 1;
     return 1;
 }
 
@@ -517,30 +579,21 @@ static int scripted_explain(const struct fm_device *device, const struct fm_prog
     return 0;
 }
 
-const struct fm_backend fm_backend_scripted = {
-    .name = "scripted",
-    .open = scripted_open,
-    .close = scripted_close,
-    .describe = scripted_describe,
-    .numbers = scripted_numbers,
-    .lanes = scripted_lanes,
-    .memory = scripted_memory,
-    .load = scripted_load,
-    .unload = scripted_unload,
-    .transfers = scripted_transfers,
-    .supports = scripted_supports,
-    .cost = scripted_cost,
-    .plan_hash = scripted_plan_hash,
-    .explain = scripted_explain,
-    .lane_open = scripted_lane_open,
-    .lane_close = scripted_lane_close,
-    .state_size = scripted_state_size,
-    .state_read = scripted_state_read,
-    .state_write = scripted_state_write,
-    .snapshot_read = scripted_snapshot_read,
-    .snapshot_write = scripted_snapshot_write,
-    .parameters_write = scripted_parameters_write,
-    .submit = scripted_submit,
-    .wait = scripted_wait,
-    .cancel = scripted_cancel,
+#define TABLE                                                                                                \
+    .name = "scripted", .open = scripted_open, .close = scripted_close, .describe = scripted_describe,       \
+    .numbers = scripted_numbers, .lanes = scripted_lanes, .memory = scripted_memory, .load = scripted_load,  \
+    .unload = scripted_unload, .transfers = scripted_transfers, .supports = scripted_supports,               \
+    .cost = scripted_cost, .plan_hash = scripted_plan_hash, .explain = scripted_explain,                     \
+    .lane_open = scripted_lane_open, .lane_close = scripted_lane_close, .state_size = scripted_state_size,   \
+    .state_read = scripted_state_read, .state_write = scripted_state_write,                                  \
+    .snapshot_read = scripted_snapshot_read, .snapshot_write = scripted_snapshot_write,                      \
+    .parameters_write = scripted_parameters_write, .submit = scripted_submit, .wait = scripted_wait,         \
+    .cancel = scripted_cancel
+
+const struct fm_backend fm_backend_scripted = {TABLE};
+
+const struct fm_backend fm_backend_scripted_choosing = {
+    TABLE,
+    .plan_choices = scripted_plan_choices,
+    .plan_use = scripted_plan_use,
 };

@@ -52,7 +52,10 @@ struct fm_scripted_options {
     int64_t lanes;      /* what `lanes` answers unless the caller asked for a number; 0 = 2 */
     int64_t bytes;      /* what `cost` answers; 0 = by the program's parameters */
     int64_t memory;     /* bytes the device says lanes may take together; 0 = it leaves that to the machine */
-    int64_t lost_after; /* the device is lost after so many reports; 0 = never */
+    int64_t lost_after; /* the device is lost after so many reports; 0 = never. A fault with the code
+                           FM_EDEVICE loses it too, whichever call it comes from */
+    const char *choices; /* what plan_choices answers; NULL = "" */
+    bool stubborn;       /* plan_use takes nothing */
     const char *numbers; /* class of the numbers; NULL = "scripted" */
     double (*loss)(void *context,
                    const struct fm_scripted_at *at); /* NULL = a falling curve with keyed noise */
@@ -65,6 +68,9 @@ struct fm_scripted_options {
 struct fm_scripted_counts {
     int64_t opened, closed, submitted, reported, cancelled, trained_steps, waits;
     int64_t most_lanes; /* open at the same time */
+    int64_t beside;     /* requests answered for a lane while others were open */
+    int64_t after_loss; /* calls of a lost device that nobody may make any more */
+    int64_t used;       /* choices taken by plan_use */
 };
 
 /* The options of the next `open`. A test process has one scripted device at a time. */
@@ -72,5 +78,7 @@ void fm_scripted_configure(const struct fm_scripted_options *options);
 const struct fm_scripted_counts *fm_scripted_counts(void);
 
 extern const struct fm_backend fm_backend_scripted;
+/* The same, with plan_choices and plan_use: choices are any text, and part of the plan's hash. */
+extern const struct fm_backend fm_backend_scripted_choosing;
 
 #endif

@@ -73,6 +73,8 @@ static int schedule(struct fm_prepared *p, struct fm_journal *journal, const str
     char why[512] = "";
     int rc = fm_journal_compare(journal, p, &state, why, sizeof why, err);
     if (!rc && state == FM_JOURNAL_CHANGED) rc = fm_fail(err, FM_EFILE, "changed: %s", why);
+    if (!rc && state == FM_JOURNAL_SAME)
+        rc = fm_journal_device(journal, backend->numbers(device), options->accept_other, err);
     if (!rc) rc = fm_journal_begin(journal, p, backend->describe(device), backend->numbers(device), err);
     struct fm_schedule_options schedule = {.backend = backend,
                                            .device = device,

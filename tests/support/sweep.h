@@ -26,6 +26,7 @@ struct ts_sweep_options {
     const struct fm_watcher *watcher;
     double checkpoint_seconds;
     bool fresh;
+    bool accept_other; /* as --accept-other-device */
 };
 
 /* Open, prepare, compare, begin, schedule, mark, close, as the library does. Returns the first code. */
