@@ -141,12 +141,14 @@ CXX := $(if $(filter clang,$(notdir $(CC))),clang++,g++)
 EMULATED_FLAGS = -DFM_EMULATED -Icuda -Icuda/emulator/include
 EMULATED_CXX_FLAGS = $(subst -std=c11,-std=c++14,$(filter-out -fno-math-errno,$(ALL_CFLAGS))) -fno-math-errno -fno-exceptions \
 	-fno-rtti -Wno-unknown-pragmas $(EMULATED_FLAGS)
+# Kernels are full of fmaf: one instruction where this machine has it, else a call of libm; the same bits.
+EMULATED_FMA := $(if $(shell grep -om1 -w fma /proc/cpuinfo 2>/dev/null),-mfma)
 $(B)/emulated/obj/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(EMULATED_FLAGS) $(PKG_CFLAGS) -MMD -MP -c $< -o $@
 $(B)/emulated/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(EMULATED_CXX_FLAGS) -MMD -MP -x c++ -c $< -o $@
+	$(CXX) $(EMULATED_CXX_FLAGS) $(EMULATED_FMA) -MMD -MP -x c++ -c $< -o $@
 $(B)/emulated/obj/%.cc.o: %.cc $(B)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(EMULATED_CXX_FLAGS) -MMD -MP -c $< -o $@

@@ -4,12 +4,14 @@
  *   fault.cc    mistakes of the program: counted and printed; injected failures; wild addresses
  *   state.cc    the emulator's one state, settings, counters, objects that exist
  *   card.cc     simulated cards, versions, attributes
- *   memory.cc   device memory and pinned memory
+ *   names.cc    names of errors
+ *   memory.cc   device memory
+ *   pinned.cc   pinned host memory
  *   stream.cc   streams, events, the order in which queued work runs
  *   graph.cc    capture, graphs and their replay
  *   copy.cc     copies and memsets
  *   launch.cc   kernel launches
- *   fibers.cc   the threads of a block
+ *   fibers.cc   the threads of a block; switch.cc, switch.S: their stacks; shared.cc: shared memory
  *
  * How a stand-in for a library call looks:
  *

@@ -1,0 +1,400 @@
+/* The threads of a block as fibers.
+ *
+ * A thread only gets a stack of its own when it has to wait: the worker on a stack starts one thread after
+ * another, and when one of them waits - at a barrier, in a shuffle - it keeps that stack, and another stack
+ * becomes the worker. A kernel without barriers is therefore a loop over calls. Control passes from thread to
+ * thread directly; warp by warp, in the settings' order, until no thread of a warp can go on.
+ *
+ * Barriers are strict: all threads of the block, none of which may have ended, at the same place in the
+ * source. A shuffle or vote takes place when all threads of its mask that exist and have not ended have come,
+ * at the same place; the last to come exchanges the values for all. What a shuffle reads from a thread that
+ * takes no part is NaN. */
+#include <stdio.h>
+#include <string.h>
+
+#include "emulator/core.h"
+#include "emulator/device.h"
+#include "emulator/switch.h"
+
+namespace
+{
+enum { WARPS = FM_EMULATED_THREADS / 32 };
+
+struct meeting { /* of threads of a warp, before all have come */
+    unsigned mask, come;
+    const char *file;
+    int line;
+};
+struct warp {
+    unsigned there, begun, ready, ended;
+    int meetings;
+    struct meeting meeting[32];
+    unsigned voters; /* predicate of each that has come */
+    uint64_t value[32], got[32];
+    int source[32];
+    unsigned ballot[32], asked[32]; /* results of a vote: ballot and participants */
+};
+struct place { /* of a thread that waits */
+    void *at;
+    int stack;
+};
+struct block {
+    const struct fm_kernel *kernel;
+    void *caller;
+    int threads, warps;
+    int now, start; /* the thread that runs; the one that a fresh worker begins with */
+    int live, at_barrier, ended;
+    int barrier_kind, barrier_line, barrier_true, barrier_result;
+    const char *barrier_file;
+    bool failed;
+    unsigned turn, able; /* position in `order`; positions whose warps may have a thread that can run */
+    unsigned order[WARPS], position[WARPS];
+    int lanes; /* 0 forwards, 1 backwards, else rotated by `rotation` */
+    unsigned rotation;
+    int64_t switches;
+    struct uint3 index[FM_EMULATED_THREADS];
+    dim3 indexed; /* the block that `index` is for */
+    struct place waiting[FM_EMULATED_THREADS];
+    struct warp warp[WARPS];
+};
+} // namespace
+static struct block *b;
+
+extern "C" {
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+int fm_emulated_lane;
+unsigned char *fm_emulated_dynamic;
+}
+
+/* ---- who is next --------------------------------------------------------------------------------------- */
+
+static inline int pick_lane(unsigned mask)
+{
+    if (b->lanes == 0) return __builtin_ctz(mask);
+    if (b->lanes == 1) return 31 - __builtin_clz(mask);
+    unsigned turned = b->rotation ? mask >> b->rotation | mask << (32 - b->rotation) : mask;
+    return (int)((unsigned)__builtin_ctz(turned) + b->rotation) & 31;
+}
+
+/* A thread that can run, or -1. */
+static inline int pick(void)
+{
+    for (;;) {
+        struct warp *warp = &b->warp[b->order[b->turn]];
+        unsigned mask = warp->ready | (warp->there & ~warp->begun);
+        if (mask) return (int)b->order[b->turn] * 32 + pick_lane(mask);
+        b->able &= ~(1u << b->turn);
+        if (!b->able) return -1;
+        unsigned later = b->able & ~((2u << b->turn) - 1);
+        b->turn = (unsigned)__builtin_ctz(later ? later : b->able);
+    }
+}
+
+static inline void become(int thread)
+{
+    struct warp *warp = &b->warp[thread >> 5];
+    b->now = thread;
+    warp->ready &= ~(1u << (thread & 31));
+    warp->begun |= 1u << (thread & 31);
+    threadIdx = b->index[thread];
+    fm_emulated_lane = thread & 31;
+}
+
+static void leave(void) __attribute__((noreturn));
+static void leave(void)
+{
+    fm_switch_forever(b->caller);
+}
+
+static void wrong(void) __attribute__((noreturn));
+static void wrong(void)
+{
+    b->failed = true;
+    fm_emulated_lose(cudaErrorLaunchFailure);
+    leave();
+}
+
+static void stuck(void) __attribute__((noreturn));
+static void stuck(void)
+{
+    for (int w = 0; w < b->warps; w++)
+        if (b->warp[w].meetings) {
+            const struct meeting *meeting = &b->warp[w].meeting[0];
+            fm_emulated_fault(
+                "warp %d waits for ever at %s:%d: mask %08x, threads that came %08x, ended %08x%s", w,
+                meeting->file, meeting->line, meeting->mask, meeting->come, b->warp[w].ended,
+                b->at_barrier ? ", others wait at a barrier" : "");
+            wrong();
+        }
+    fm_emulated_fault("%d of %d threads wait for ever at the barrier at %s:%d", b->at_barrier, b->threads,
+                      b->barrier_file, b->barrier_line);
+    wrong();
+}
+
+/* ---- the worker ---------------------------------------------------------------------------------------- */
+
+static void meet(struct warp *warp);
+
+static void thread_ended(void)
+{
+    struct warp *warp = &b->warp[b->now >> 5];
+    warp->ended |= 1u << (b->now & 31);
+    b->live--;
+    b->ended++;
+    if (b->at_barrier) {
+        fm_emulated_fault("divergent barrier: thread %d has ended, %d others wait at %s:%d", b->now,
+                          b->at_barrier, b->barrier_file, b->barrier_line);
+        wrong();
+    }
+    if (warp->meetings) meet(warp);
+}
+
+static void worker(int stack)
+{
+    int thread = b->start;
+    for (;;) {
+        become(thread);
+        b->kernel->thread(b->kernel->arguments);
+        thread_ended();
+        thread = pick();
+        if (thread < 0) {
+            if (b->live) stuck();
+            fm_stack_give(stack);
+            leave();
+        }
+        if (b->warp[thread >> 5].begun >> (thread & 31) & 1) {
+            b->switches++;
+            fm_stack_give(stack);
+            fm_switch_forever(b->waiting[thread].at);
+        }
+    }
+}
+
+/* The running thread waits until something makes it ready. */
+static void wait(void)
+{
+    int me = b->now, next = pick();
+    if (next < 0) stuck();
+    if (next != me) {
+        b->switches++;
+        if (b->warp[next >> 5].begun >> (next & 31) & 1) {
+            fm_switch(&b->waiting[me].at, b->waiting[next].at);
+        } else {
+            b->start = next;
+            fm_switch(&b->waiting[me].at, fm_stack_take(worker));
+        }
+    }
+    become(me);
+}
+
+/* ---- barriers ------------------------------------------------------------------------------------------ */
+
+static void release_all(void)
+{
+    int all = b->threads;
+    if (b->barrier_kind == FM_BARRIER_OR) b->barrier_result = b->barrier_true > 0;
+    if (b->barrier_kind == FM_BARRIER_AND) b->barrier_result = b->barrier_true == all;
+    if (b->barrier_kind == FM_BARRIER_COUNT) b->barrier_result = b->barrier_true;
+    b->at_barrier = 0;
+    for (int w = 0; w < b->warps; w++) b->warp[w].ready = b->warp[w].there;
+    b->able = (unsigned)(((uint64_t)1 << b->warps) - 1);
+    b->turn = 0;
+}
+
+extern "C" int fm_emulated_sync(int kind, int predicate, const char *file, int line)
+{
+    if (b->at_barrier == 0) {
+        b->barrier_kind = kind;
+        b->barrier_file = file;
+        b->barrier_line = line;
+        b->barrier_true = 0;
+    } else if (b->barrier_line != line || b->barrier_kind != kind || strcmp(b->barrier_file, file) != 0) {
+        fm_emulated_fault("divergent barrier: thread %d comes to %s:%d, %d others wait at %s:%d", b->now,
+                          file, line, b->at_barrier, b->barrier_file, b->barrier_line);
+        wrong();
+    }
+    if (b->ended) {
+        fm_emulated_fault("divergent barrier: thread %d comes to %s:%d, but %d others have ended", b->now,
+                          file, line, b->ended);
+        wrong();
+    }
+    b->barrier_true += predicate != 0;
+    if (++b->at_barrier == b->threads) release_all();
+    wait();
+    return b->barrier_result;
+}
+
+/* ---- within a warp ------------------------------------------------------------------------------------- */
+
+/* Exchanges the values of a meeting that is complete, and lets its threads go on. */
+static void exchange(struct warp *warp, const struct meeting *meeting)
+{
+    unsigned come = meeting->come;
+    for (unsigned left = come; left; left &= left - 1) {
+        int lane = __builtin_ctz(left), from = warp->source[lane];
+        warp->got[lane] = come >> from & 1 ? warp->value[from] : ~(uint64_t)0;
+        warp->ballot[lane] = warp->voters & come;
+        warp->asked[lane] = come;
+    }
+    warp->voters &= ~come;
+    warp->ready |= come;
+    b->able |= 1u << b->position[warp - b->warp];
+}
+
+static void meet(struct warp *warp)
+{
+    for (int i = 0; i < warp->meetings; i++) {
+        const struct meeting *meeting = &warp->meeting[i];
+        if ((meeting->mask & warp->there & ~warp->ended) & ~meeting->come) continue;
+        exchange(warp, meeting);
+        warp->meeting[i--] = warp->meeting[--warp->meetings];
+    }
+}
+
+static void come(unsigned mask, const char *file, int line)
+{
+    struct warp *warp = &b->warp[b->now >> 5];
+    unsigned bit = 1u << (b->now & 31);
+    if (!(mask & bit)) {
+        fm_emulated_fault("thread %d is not in the mask %08x of its own shuffle or vote at %s:%d", b->now,
+                          mask, file, line);
+        wrong();
+    }
+    int i = 0;
+    while (i < warp->meetings && warp->meeting[i].mask != mask) i++;
+    if (i == warp->meetings) {
+        warp->meeting[warp->meetings++] = {mask, 0, file, line};
+    } else if (warp->meeting[i].line != line || strcmp(warp->meeting[i].file, file) != 0) {
+        fm_emulated_fault("thread %d comes to %s:%d, others of its warp wait at %s:%d with the same mask",
+                          b->now, file, line, warp->meeting[i].file, warp->meeting[i].line);
+        wrong();
+    }
+    warp->meeting[i].come |= bit;
+    meet(warp);
+    wait();
+}
+
+extern "C" uint64_t fm_emulated_shuffle(unsigned mask, uint64_t value, int source, const char *file, int line)
+{
+    int me = b->now;
+    struct warp *warp = &b->warp[me >> 5];
+    warp->value[me & 31] = value;
+    warp->source[me & 31] = source & 31;
+    come(mask, file, line);
+    return warp->got[me & 31];
+}
+
+extern "C" unsigned fm_emulated_ballot(unsigned mask, int predicate, int kind, const char *file, int line)
+{
+    int me = b->now, lane = me & 31;
+    struct warp *warp = &b->warp[me >> 5];
+    warp->source[lane] = lane;
+    if (predicate) warp->voters |= 1u << lane;
+    come(mask, file, line);
+    if (kind == FM_VOTE_ANY) return warp->ballot[lane] != 0;
+    if (kind == FM_VOTE_ALL) return warp->ballot[lane] == warp->asked[lane];
+    return warp->ballot[lane];
+}
+
+extern "C" void fm_emulated_trap(const char *file, int line)
+{
+    fm_emulated_fault("trap at %s:%d", file, line);
+    fm_emulated_lose(cudaErrorLaunchFailure);
+    fm_emulated_leave_kernel();
+}
+
+/* ---- blocks and grids ---------------------------------------------------------------------------------- */
+
+static void set_up(const struct fm_kernel *kernel)
+{
+    if (!b) b = new struct block();
+    b->kernel = kernel;
+    b->threads = (int)(kernel->block.x * kernel->block.y * kernel->block.z);
+    b->warps = (b->threads + 31) / 32;
+    b->failed = false;
+    int order = fm_emulated_settings()->thread_order;
+    b->lanes = order == 0 || order == 1 ? order : 2;
+    for (int w = 0; w < b->warps; w++) b->order[w] = (unsigned)(order == 1 ? b->warps - 1 - w : w);
+    uint64_t mixed = (uint64_t)order * 0x9e3779b97f4a7c15u;
+    for (int w = b->warps - 1; b->lanes == 2 && w > 0; w--) {
+        mixed = mixed * 6364136223846793005u + 1442695040888963407u;
+        unsigned other = (unsigned)(mixed >> 33) % (unsigned)(w + 1), held = b->order[w];
+        b->order[w] = b->order[other];
+        b->order[other] = held;
+    }
+    b->rotation = (unsigned)(mixed >> 59);
+    for (int w = 0; w < b->warps; w++) b->position[b->order[w]] = (unsigned)w;
+    if (memcmp(&b->indexed, &kernel->block, sizeof b->indexed) != 0) {
+        b->indexed = kernel->block;
+        for (unsigned i = 0; i < (unsigned)b->threads; i++)
+            b->index[i] = {i % kernel->block.x, i / kernel->block.x % kernel->block.y,
+                           i / kernel->block.x / kernel->block.y};
+    }
+    blockDim = kernel->block;
+    gridDim = kernel->grid;
+}
+
+static void run_block(void)
+{
+    b->live = b->threads;
+    b->at_barrier = b->ended = 0;
+    b->turn = 0;
+    b->able = (unsigned)(((uint64_t)1 << b->warps) - 1);
+    for (int w = 0; w < b->warps; w++) {
+        struct warp *warp = &b->warp[w];
+        int lanes = b->threads - 32 * w;
+        warp->there = lanes >= 32 ? 0xffffffffu : (1u << lanes) - 1;
+        warp->begun = warp->ready = warp->ended = warp->voters = 0;
+        warp->meetings = 0;
+    }
+    b->start = pick();
+    fm_switch_in(&b->caller, fm_stack_take(worker));
+}
+
+/* Blocks in the order of the threads; a shuffled order steps by a number that shares no factor with theirs.
+ */
+static uint64_t stride_of(uint64_t blocks)
+{
+    uint64_t stride = blocks / 2 + 1;
+    for (;; stride++) {
+        uint64_t x = blocks, y = stride;
+        while (y) {
+            uint64_t rest = x % y;
+            x = y;
+            y = rest;
+        }
+        if (x == 1) return stride;
+    }
+}
+
+void fm_emulated_run_kernel(const struct fm_kernel *kernel)
+{
+    set_up(kernel);
+    fm_shared_begin(kernel);
+    uint64_t plane = (uint64_t)kernel->grid.x * kernel->grid.y, blocks = plane * kernel->grid.z;
+    uint64_t stride = b->lanes == 2 ? stride_of(blocks) : 1;
+    for (uint64_t i = 0; i < blocks && !b->failed && !fm_emulated_lost(); i++) {
+        uint64_t at = b->lanes == 0 ? i : b->lanes == 1 ? blocks - 1 - i : i * stride % blocks;
+        blockIdx = {(unsigned)(at % kernel->grid.x), (unsigned)(at % plane / kernel->grid.x),
+                    (unsigned)(at / plane)};
+        fm_shared_block(i);
+        run_block();
+    }
+    fm_shared_end();
+    fm_emulated_counts()->switches += b->switches;
+    b->switches = 0;
+    b->kernel = NULL;
+    if (b->failed || fm_emulated_lost()) fm_stacks_reset();
+}
+
+bool fm_emulated_in_kernel(void)
+{
+    return b && b->kernel;
+}
+
+void fm_emulated_leave_kernel(void)
+{
+    b->failed = true;
+    leave();
+}
