@@ -73,10 +73,14 @@ void fm_emulator_set(
     const struct fm_emulator_settings *settings); /* without forgetting; cards, card, memory stay */
 void fm_emulator_count(struct fm_emulator_counts *counts);
 const char *fm_emulator_fault(void); /* the first one's text, or "" */
-/* Reads FOLDMILL_EMULATOR ("policy=random,seed=3,fail=17,memory=8000000,card=gtx1060,cards=2") at its first
- * call in the process and says on stderr that the device is emulated; quiet where settings were given by
- * fm_emulator_reset. */
+/* Whether fm_emulator_reset or fm_emulator_set was called in this process. */
+bool fm_emulator_is_set(void);
+/* settings.c: reads FOLDMILL_EMULATOR ("policy=random,seed=3,fail=17,memory=8000000,card=gtx1060,cards=2") at
+ * its first call in the process and says on stderr that the device is emulated; does nothing where settings
+ * were given by fm_emulator_reset. */
 void fm_emulator_from_environment(void);
+/* The settings of such a list; false with a sentence when it has a word that is none. */
+bool fm_emulator_parse(const char *list, struct fm_emulator_settings *settings, char *why, size_t why_size);
 /* Copies device memory for a test to look at or change; all queued work runs first. */
 void fm_emulator_peek(void *to, const void *device, size_t bytes);
 void fm_emulator_poke(void *device, const void *from, size_t bytes);

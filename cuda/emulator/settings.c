@@ -1,11 +1,12 @@
-/* FOLDMILL_EMULATOR: the settings of the emulated GPU for whole programs, which cannot call fm_emulator_reset.
+/* FOLDMILL_EMULATOR: the settings of the emulated GPU for whole programs, which cannot call
+ * fm_emulator_reset.
  *
  *   policy=eager|first|last|starve|random  order of the streams' work     starved=N  the stream that starves
- *   seed=N         of random orders                                      threads=N  order of a block's threads
- *   cards=N        how many there are                                    card=KIND  which (fm_emulator_cards)
- *   memory=N       bytes of each                                         fail=N     the call that fails, from 1
- *   status=N       with this CUDA status                                 sticky     and all that come after it
- *   no_library, no_graphs, no_driver
+ *   seed=N         of random orders                                      threads=N  order of a block's
+ * threads cards=N        how many there are                                    card=KIND  which
+ * (fm_emulator_cards) memory=N       bytes of each                                         fail=N     the
+ * call that fails, from 1 status=N       with this CUDA status                                 sticky     and
+ * all that come after it no_library, no_graphs, no_driver
  *
  * What cannot be understood is told, and then there is no driver: a test that was misspelt must not pass. */
 #include <stdio.h>
@@ -108,7 +109,8 @@ bool fm_emulator_parse(const char *list, struct fm_emulator_settings *settings, 
         }
         if (!take(&word, settings)) {
             char shown[48];
-            snprintf(why, why_size, LIST ": there is no setting '%s'", fm_show(list, size, shown, sizeof shown));
+            snprintf(why, why_size, LIST ": there is no setting '%s'",
+                     fm_show(list, size, shown, sizeof shown));
             return false;
         }
         list += size + (list[size] == ',');

@@ -15,6 +15,7 @@ struct emulator_state {
     uint64_t random;
     cudaError_t last, lost;
     bool told; /* the program has seen `lost` */
+    bool set;  /* by the program, not by default */
     char fault[512];
     std::unordered_map<const void *, const char *> objects;
 };
@@ -56,6 +57,7 @@ extern "C" void fm_emulator_reset(const struct fm_emulator_settings *settings)
     the->told = false;
     the->fault[0] = 0;
     take(settings);
+    the->set = true;
 }
 
 extern "C" void fm_emulator_set(const struct fm_emulator_settings *settings)
@@ -69,6 +71,12 @@ extern "C" void fm_emulator_set(const struct fm_emulator_settings *settings)
     memcpy(s->card, card, sizeof card);
     s->settings.cards = cards;
     s->settings.memory = memory;
+    s->set = true;
+}
+
+extern "C" bool fm_emulator_is_set(void)
+{
+    return the && the->set;
 }
 
 extern "C" void fm_emulator_count(struct fm_emulator_counts *counts)
