@@ -53,6 +53,7 @@ $(B)/libfoldmill_cuda$(1).so: $$(OBJECTS_$(1)) $(LIBRARY) cuda/plugin.map $(B)/c
 	$$(CC) -shared $$(LDFLAGS) -Wl,--version-script=cuda/plugin.map -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,defs \
 	    -Wl,--as-needed -o $$@ $$(OBJECTS_$(1)) $(LIBRARY) $$(CUDA_$(1)_RUNTIME) $$(LDLIBS) -ldl -lrt -lpthread -lm
 	@scripts/cuda_needed.sh $$@
+	@scripts/cuda_check_emulated.sh $$(lastword $$(CUDA_$(1)_INCLUDE)) $$(CC)
 endef
 plugin-objects-run: $(foreach major,$(MAJORS),$(patsubst %,$(B)/cuda$(major)/obj/%.o,$(PLUGIN_SOURCES)))
 $(foreach major,$(MAJORS),$(eval $(call PLUGIN,$(major))))
