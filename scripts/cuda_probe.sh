@@ -128,14 +128,14 @@ probe() {
     runtime=${runtime%%:*}
     if [ -z "$runtime" ]; then note "$nvcc has no libcudart_static.a" && return; fi
     mapfile -t libraries < <(printf '%s\n' ${CUDNN:+"$CUDNN/lib" "$CUDNN/lib64" "$CUDNN"} "$top/lib64" "$top/lib" \
-        "$top"/../cudnn/lib "$top"/../cublas/lib "$top"/w/nvidia/*/lib "$runtime")
+        "$top"/../cudnn/lib "$top"/../cublas/lib "$runtime")
     libraries=$(holding 'lib@(cudnn|cublas).so.*' "${libraries[@]}")
     # Headers of cuDNN and cuBLAS are only compared with; a folder of them that holds another CUDA's as well would
     # replace nvcc's own.
     headers=''
     own=$(grep -m 1 'define CUDART_VERSION' "$include/cuda_runtime_api.h")
     for header in cudnn.h cublas_v2.h; do
-        for folder in ${CUDNN:+"$CUDNN/include" "$CUDNN"} "$include" "$top"/../{cudnn,cublas}/include "$top"/w/nvidia/*/include; do
+        for folder in ${CUDNN:+"$CUDNN/include" "$CUDNN"} "$include" "$top/libraries/include" "$top"/../{cudnn,cublas}/include; do
             [ -f "$folder/$header" ] || continue
             folder=$(cd "$folder" && pwd)
             if [ -f "$folder/cuda_runtime_api.h" ] && [ "$own" != "$(grep -m 1 'define CUDART_VERSION' "$folder/cuda_runtime_api.h")" ]; then
