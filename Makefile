@@ -82,7 +82,7 @@ JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2
 .SECONDARY:
 
 host: $(LIBRARY) $(if $(SAN),,$(SHARED)) $(PROGRAM)
-all: host $(if $(SAN)$(filter 0,$(CUDA)),,$(if $(wildcard cuda/plugin.c),plugins))
+all: host $(if $(SAN)$(filter 0,$(CUDA)),,$(if $(wildcard cuda/arena.c),plugins))
 
 # ---- what the objects were built with --------------------------------------------------------------------
 
