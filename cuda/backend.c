@@ -71,13 +71,13 @@ static int emulated_list(struct fm_text *text, struct fm_error *err)
     return fm_cuda_list(text, err);
 }
 #else
-/* Some compilers' CUDART_VERSION is a product, so the name is made of its digits. */
-#define NAME   "CUDA " TEXT(FM_CUDA_NAME)
+#ifdef FM_CUDA_NAME /* the major version: CUDART_VERSION's digits are not to be had as text */
+#define NAME "CUDA " TEXT(FM_CUDA_NAME)
+#else
+#define NAME "CUDA"
+#endif
 #define USABLE fm_cuda_usable
 #define LIST   fm_cuda_list
-#ifndef FM_CUDA_NAME
-#define FM_CUDA_NAME plug - in
-#endif
 #endif
 
 __attribute__((visibility("default"))) const struct fm_plugin *fm_plugin(void)
