@@ -56,7 +56,7 @@ static int append_lane(struct fm_run *run, const struct head *head, char *buffer
     const int64_t places[] = {[FM_SLOT_BEST] = head->best, [FM_SLOT_CLEAN] = head->clean};
     for (int slot = FM_SLOT_BEST; slot <= FM_SLOT_CLEAN; slot++) {
         if (places[slot] != OWN) continue;
-        code = backend->snapshot_read(run->lane, slot, buffer, err);
+        code = backend->snapshot_read(run->lane, slot == FM_SLOT_BEST ? run->best_slot : slot, buffer, err);
         if (code < 0) return code;
         fm_text_add_bytes(blob, buffer, size);
     }

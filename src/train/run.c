@@ -67,6 +67,8 @@ int fm_run_new(struct fm_run **out, const struct fm_run_spec *spec, const struct
     }
     run->stopping.off = !defined;
     run->restores = fm_stopping_restores(&run->stopping);
+    run->best_slot = FM_SLOT_BEST;
+    run->ahead.on = spec->backend->queues_ahead;
     run->result.loss = NAN;
     clear_measured(&run->measured);
     clear_measured(&run->result.inner);
@@ -150,12 +152,18 @@ int fm_run_fault(struct fm_run *run, int code, const struct fm_error *why, struc
 
 /* ---- requests ---- */
 
-static int submit(struct fm_run *run, struct fm_error *err)
+int fm_run_submit(struct fm_run *run, struct fm_request *request, struct fm_error *err)
 {
     struct fm_error why = {0};
-    run->request.tag = ++run->tag;
-    int code = run->spec.backend->submit(run->lane, &run->request, &why);
-    if (code < 0) return fm_run_fault(run, code, &why, err);
+    request->tag = ++run->tag;
+    int code = run->spec.backend->submit(run->lane, request, &why);
+    return code < 0 ? fm_run_fault(run, code, &why, err) : 0;
+}
+
+static int submit(struct fm_run *run, struct fm_error *err)
+{
+    int code = fm_run_submit(run, &run->request, err);
+    if (code) return code;
     run->whole = false;
     run->pending = true;
     return 0;
@@ -168,15 +176,15 @@ static int evaluate(struct fm_run *run, enum fm_part part, bool full, struct fm_
     return code < 0 ? fm_run_fault(run, code, &why, err) : submit(run, err);
 }
 
-static void train_request(const struct fm_run *run, struct fm_request *request)
+struct fm_request fm_run_train_request(const struct fm_run *run, int64_t epoch, int64_t step, double loss_sum)
 {
-    int64_t left = run->steps - run->at.step;
-    *request = (struct fm_request){.kind = FM_TRAIN,
-                                   .first_step = run->at.epoch * run->steps + run->at.step,
-                                   .steps = left < run->spec.chunk ? left : run->spec.chunk,
-                                   .learning_rate = run->at.learning_rate,
-                                   .on_nan = run->spec.config->on_nan,
-                                   .loss_sum = run->at.loss_sum};
+    int64_t left = run->steps - step;
+    return (struct fm_request){.kind = FM_TRAIN,
+                               .first_step = epoch * run->steps + step,
+                               .steps = left < run->spec.chunk ? left : run->spec.chunk,
+                               .learning_rate = run->at.learning_rate,
+                               .on_nan = run->spec.config->on_nan,
+                               .loss_sum = loss_sum};
 }
 
 /* Tells that nothing is pending; true in *halt when the run was asked to stop. */
@@ -192,29 +200,39 @@ static int safe_point(struct fm_run *run, bool *halt, struct fm_error *err)
     return 0;
 }
 
-static int move(struct fm_run *run, enum fm_request_kind kind, int slot, struct fm_error *err)
+static int move(struct fm_run *run, enum fm_run_want want, enum fm_request_kind kind, int slot,
+                struct fm_error *err)
 {
     run->request = (struct fm_request){.kind = kind, .slot = slot};
+    run->moving = want;
     return submit(run, err);
+}
+
+/* Evaluates the epoch that ends, and lets the device go on with the next one meanwhile. */
+static int end_epoch(struct fm_run *run, struct fm_error *err)
+{
+    bool last = run->at.epoch + 1 == run->spec.config->epochs;
+    int code = evaluate(run, run->watched, last, err);
+    return code || last || !fm_run_may_go_ahead(run) ? code : fm_run_go_ahead(run, err);
 }
 
 int fm_run_advance(struct fm_run *run, struct fm_error *err)
 {
     bool halt = false;
-    if (run->wants & FM_WANT_ROLLBACK) return move(run, FM_RESTORE, FM_SLOT_CLEAN, err);
-    if (run->wants & FM_WANT_KEEP) return move(run, FM_SNAPSHOT, FM_SLOT_BEST, err);
-    if (run->wants & FM_WANT_CLEAN) return move(run, FM_SNAPSHOT, FM_SLOT_CLEAN, err);
+    if (run->wants & FM_WANT_BACK) return move(run, FM_WANT_BACK, FM_RESTORE, run->ahead.candidate, err);
+    if (run->wants & FM_WANT_ROLLBACK) return move(run, FM_WANT_ROLLBACK, FM_RESTORE, FM_SLOT_CLEAN, err);
+    if (run->wants & FM_WANT_KEEP) return move(run, FM_WANT_KEEP, FM_SNAPSHOT, run->best_slot, err);
+    if (run->wants & FM_WANT_CLEAN) return move(run, FM_WANT_CLEAN, FM_SNAPSHOT, FM_SLOT_CLEAN, err);
     if (run->safe_due) {
         int code = safe_point(run, &halt, err);
         if (code < 0 || halt) return code;
     }
-    if (run->wants & FM_WANT_RESTORE) return move(run, FM_RESTORE, FM_SLOT_BEST, err);
+    if (run->wants & FM_WANT_RESTORE) return move(run, FM_WANT_RESTORE, FM_RESTORE, run->best_slot, err);
     if (run->wants & FM_WANT_SCORE_INNER) return evaluate(run, FM_PART_INNER, true, err);
     if (run->wants & FM_WANT_SCORE_VAL) return evaluate(run, FM_PART_VAL, true, err);
     if (run->finishing) return fm_run_complete(run, err);
-    if (run->at.step >= run->steps)
-        return evaluate(run, run->watched, run->at.epoch + 1 == run->spec.config->epochs, err);
-    train_request(run, &run->request);
+    if (run->at.step >= run->steps) return end_epoch(run, err);
+    run->request = fm_run_train_request(run, run->at.epoch, run->at.step, run->at.loss_sum);
     return submit(run, err);
 }
 
@@ -287,19 +305,13 @@ int fm_run_start(struct fm_run *run, struct fm_error *err)
 /* What was asked for by a snapshot or a restore is done. */
 static void moved(struct fm_run *run)
 {
-    if (run->request.kind == FM_SNAPSHOT) {
-        run->wants &= run->request.slot == FM_SLOT_BEST ? ~FM_WANT_KEEP : ~FM_WANT_CLEAN;
-    } else if (run->request.slot == FM_SLOT_CLEAN) {
-        run->wants &= ~FM_WANT_ROLLBACK;
-        fm_run_rolled_back(run);
-    } else {
-        run->wants &= ~FM_WANT_RESTORE;
-    }
+    run->wants &= ~run->moving;
+    if (run->moving == FM_WANT_ROLLBACK) fm_run_rolled_back(run);
 }
 
 /* Only training may come back half done; anything else is asked for again, or the run stands still if it
  * shall. */
-static int cancelled(struct fm_run *run, struct fm_error *err)
+int fm_run_cancelled(struct fm_run *run, struct fm_error *err)
 {
     if (!run->stop) return fm_run_advance(run, err);
     bool evaluating = run->request.kind == FM_EVALUATE, halt = false;
@@ -313,21 +325,26 @@ static int cancelled(struct fm_run *run, struct fm_error *err)
 
 int fm_run_report(struct fm_run *run, const struct fm_report *report, struct fm_error *err)
 {
+    int code = 0;
+    if (report->lane == run->lane && fm_run_ahead_report(run, report, &code, err)) return code;
     if (!run->pending || report->lane != run->lane || report->tag != run->request.tag)
         return fm_fail(err, FM_EINTERNAL, "a run was given a report that it does not wait for");
     run->pending = false;
     if (report->status < 0) return fm_run_fault(run, report->status, &report->error, err);
-    if (report->kind != FM_TRAIN && report->cancelled) return cancelled(run, err);
+    if (report->kind != FM_TRAIN && report->cancelled) {
+        run->ahead.cancelled = true;
+        return fm_run_ahead_judged(run) ? 0 : fm_run_cancelled(run, err);
+    }
     if (report->kind != FM_TRAIN && report->frozen)
         return fm_run_fail(run, "device", "the device left a request undone though no step was bad");
-    int code = 0;
     switch (report->kind) {
     case FM_TRAIN: code = fm_run_trained(run, report, err); break;
     case FM_EVALUATE: code = fm_run_evaluated(run, report, err); break;
     case FM_SNAPSHOT:
     case FM_RESTORE: moved(run); break;
     }
-    return code ? code : fm_run_advance(run, err);
+    if (code || fm_run_ahead_judged(run)) return code;
+    return fm_run_advance(run, err);
 }
 
 const struct fm_lane *fm_run_lane(const struct fm_run *run)

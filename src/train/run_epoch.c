@@ -165,7 +165,11 @@ static int end_epoch(struct fm_run *run, struct fm_error *err)
     run->at.epoch++;
     fm_run_start_epoch(run);
     if (!run->finishing) {
-        if (epoch.best) run->wants |= FM_WANT_KEEP;
+        /* A state that was set aside before training went on is kept where it is. */
+        if (epoch.best && run->ahead.train)
+            run->best_slot = run->ahead.candidate;
+        else if (epoch.best)
+            run->wants |= FM_WANT_KEEP;
         if (run->spec.config->on_nan == FM_ON_NAN_ROLLBACK) run->wants |= FM_WANT_CLEAN;
     } else {
         fm_run_plan_end(run);

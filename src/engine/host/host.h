@@ -131,7 +131,7 @@ struct fm_lane {
     uint64_t shuffle_key, dropout_key;
 
     /* Allocated by the host, each at a multiple of 64 bytes. */
-    unsigned char *state, *snapshot[FM_SLOTS];
+    unsigned char *state, *snapshot[FM_SLOTS]; /* candidates only when first asked for */
     bool taken[FM_SLOTS];
     bool frozen;  /* a bad step under stop or rollback */
     void *engine; /* the executor's own */
@@ -226,6 +226,8 @@ int fm_host_parameters_write(struct fm_lane *lane, const float *parameters, stru
 
 /* request.c */
 int fm_host_check_slot(int slot, struct fm_error *err);
+/* Makes the slot's memory if it has none; only on the caller's thread. */
+int fm_lane_slot(struct fm_lane *lane, int slot, struct fm_error *err);
 int fm_host_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err);
 int fm_host_wait(struct fm_device *device, int milliseconds, struct fm_report *report, struct fm_error *err);
 

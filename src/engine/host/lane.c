@@ -30,7 +30,8 @@ static bool add_own(struct fm_host_layout *layout, const struct fm_program *prog
         !fm_multiply(width * (int64_t)sizeof(double), layout->chunk, &evaluation) ||
         evaluation > FM_HOST_MAX_BYTES)
         return false;
-    layout->total += (1 + FM_SLOTS) * layout->state + lists + evaluation + (int64_t)sizeof(struct fm_lane);
+    layout->total +=
+        (1 + FM_SLOT_CANDIDATE) * layout->state + lists + evaluation + (int64_t)sizeof(struct fm_lane);
     return true;
 }
 
@@ -56,13 +57,20 @@ static bool allocate(struct fm_lane *lane)
     const size_t chunk = (size_t)layout->chunk;
     lane->state = fm_malloc_aligned((size_t)layout->state, 1);
     bool ok = lane->state != NULL;
-    for (int slot = 0; slot < FM_SLOTS; slot++) {
+    for (int slot = 0; slot < FM_SLOT_CANDIDATE; slot++) {
         lane->snapshot[slot] = fm_malloc_aligned((size_t)layout->state, 1);
         ok = ok && lane->snapshot[slot];
     }
     lane->loss = fm_calloc(chunk, sizeof *lane->loss);
     lane->scores = fm_calloc((size_t)lane->program->score_width * chunk, sizeof *lane->scores);
     return ok && fm_order_init(lane) && lane->loss && lane->scores;
+}
+
+/* Trainers that do not queue ahead, as on this machine, use no candidates. */
+int fm_lane_slot(struct fm_lane *lane, int slot, struct fm_error *err)
+{
+    if (!lane->snapshot[slot]) lane->snapshot[slot] = fm_malloc_aligned((size_t)lane->layout.state, 1);
+    return lane->snapshot[slot] ? 0 : fm_fail_memory(err);
 }
 
 void fm_lane_reset(struct fm_lane *lane, const float *parameters)

@@ -32,7 +32,8 @@ static int check_request(const struct fm_lane *lane, const struct fm_request *r,
 
 int fm_host_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
 {
-    const int status = check_request(lane, request, err);
+    int status = check_request(lane, request, err);
+    if (!status && request->kind == FM_SNAPSHOT) status = fm_lane_slot(lane, request->slot, err);
     if (status) return status;
     struct fm_work *work = fm_calloc(1, sizeof *work);
     if (!work) return fm_fail_memory(err);

@@ -46,6 +46,7 @@ int fm_host_snapshot_write(struct fm_lane *lane, int slot, const void *blob, str
 {
     int status = check_idle(lane, err);
     if (!status) status = fm_host_check_slot(slot, err);
+    if (!status) status = fm_lane_slot(lane, slot, err);
     if (status) return status;
     lane->executor->blob_write(lane, lane->snapshot[slot], blob);
     lane->taken[slot] = true;
