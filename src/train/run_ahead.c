@@ -49,7 +49,8 @@ bool fm_run_ahead_judged(struct fm_run *run)
     if (ahead->cancelled || run->finishing) {
         ahead->discard = true;
         if (!ahead->cancelled) run->wants |= FM_WANT_BACK;
-        run->spec.backend->cancel(run->lane);
+        /* The snapshot is needed: only what is behind it may be left undone. */
+        if (!ahead->snapshot) run->spec.backend->cancel(run->lane);
         return true;
     }
     run->request = ahead->request;
@@ -77,7 +78,9 @@ bool fm_run_ahead_report(struct fm_run *run, const struct fm_report *report, int
         *code = fm_run_fault(run, report->status, &report->error, err);
     else if (snapshot && report->frozen)
         *code = fm_run_fail(run, "device", "the device left a request undone though no step was bad");
-    else
-        *code = ahead->discard && !ahead->snapshot && !ahead->train ? discarded(run, err) : 0;
+    else if (ahead->discard && !ahead->snapshot && !ahead->train)
+        *code = discarded(run, err);
+    else if (ahead->discard && snapshot)
+        run->spec.backend->cancel(run->lane);
     return true;
 }

@@ -11,7 +11,8 @@ static int (*tapped_submit)(struct fm_lane *, const struct fm_request *, struct 
 static int submit(struct fm_lane *lane, const struct fm_request *r, struct fm_error *err)
 {
     static const char *const parts[] = {"train", "inner", "val"}, *const slots[] = {"best", "clean",
-                                                                                    "previous"};
+                                                                                    "previous", "candidate",
+                                                                                    "other"};
     size_t size = strlen(tapped->requests), left = sizeof tapped->requests - size;
     char *at = tapped->requests + size;
     const char *space = size ? " " : "";
