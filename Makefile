@@ -221,7 +221,7 @@ $(B)/tests/plain/%: $(B)/obj/tests/plain/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LDLIBS)
 
 plain-programs: $(PLAIN_PROGRAMS)
-tests: $(PLAIN_PROGRAMS) $(PROGRAM) $(if $(findstring thread,$(SAN)),,$(TESTS))
+tests: $(PLAIN_PROGRAMS) $(PROGRAM) $(if $(findstring thread,$(SAN)),,$(EMULATED_PLUGIN) $(TESTS))
 
 check:
 	@scripts/setup.sh
