@@ -143,14 +143,15 @@ template <class T> static __device__ inline float fm_tile_result(const float *sh
 
 /* ---- which tile: arithmetic on the host ------------------------------------------------------------------
  *
- * What a launch would cost on a card of middle size (20 multiprocessors, 128 multiply-adds a cycle each), in
- * cycles: the time of one block - every chunk of k costs its share of multiply-adds at one instruction in two
- * cycles and a trip to memory -, plus what all blocks need of the card. Shapes decide, never the card: the
- * tile decides the order of sums. */
+ * What a launch would cost, in cycles: the time of one block - every chunk of k costs its share of
+ * multiply-adds, at one instruction in two cycles, and a trip to memory -, plus what all blocks need of the
+ * card. A lane has the card seldom alone: 6 multiprocessors of 128 multiply-adds a cycle are what it is
+ * supposed to have (few would favour large tiles, many small ones). Shapes decide, never the card at hand:
+ * the tile decides the order of sums. */
 struct fm_tile_kind {
     int tm, tn, rm, rn, s, kc;
 };
-enum { FM_TILE_SMS = 20 };
+enum { FM_TILE_SMS = 6 };
 
 static inline int64_t fm_ceil(int64_t a, int64_t b)
 {
