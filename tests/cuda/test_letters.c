@@ -187,11 +187,12 @@ static void weight_grad_case(struct image *im, int number)
     expect_weight_grad(im, &l, &x, &dy, expected);
     for (int e = 0; e < count; e++) {
         const int row = e / c->out_channels, f = e % c->out_channels;
-        compare(TS_FLOAT_LAYER, partial_sum(im, kernel, image_weight(&w, row / depth, row % depth, f), &l),
-                expected[e], text);
+        compare(TS_ENGINE_GRADIENT,
+                partial_sum(im, kernel, image_weight(&w, row / depth, row % depth, f), &l), expected[e],
+                text);
     }
     for (int f = 0; f < c->out_channels && l.dbias; f++)
-        compare(TS_FLOAT_LAYER, partial_sum(im, dbias, f, &l), expected[count + f], text);
+        compare(TS_ENGINE_GRADIENT, partial_sum(im, dbias, f, &l), expected[count + f], text);
     free(expected);
 }
 

@@ -283,10 +283,10 @@ static void weight_grad_case(struct image *im, int number)
         for (int i = 0; i < l.rows; i++)
             for (int o = 0; o < c->out_rows; o++)
                 sum += (double)host_at(im, dy.at)[image_index(&dy, i, o, f)];
-        if (l.dbias) compare(TS_FLOAT_LAYER, partial_sum(im, dbias, f, &l), sum, text);
+        if (l.dbias) compare(TS_ENGINE_GRADIENT, partial_sum(im, dbias, f, &l), sum, text);
         for (int j = 0; j < c->taps; j++)
             for (int k = 0; k < depth; k++)
-                compare(TS_FLOAT_LAYER, partial_sum(im, kernel, image_weight(&w, j, k, f), &l),
+                compare(TS_ENGINE_GRADIENT, partial_sum(im, kernel, image_weight(&w, j, k, f), &l),
                         weight_grad_at(im, c, &x, &dy, j, k, f), text);
     }
 }
