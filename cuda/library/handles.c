@@ -4,10 +4,14 @@
 
 #include "library/private.h"
 
-/* CUDA's own error behind a library's, if there is one. A failed capture ends only the capture. */
+/* CUDA's own error behind a library's, if there is one. The libraries have CUDA run-time libraries of their
+ * own, whose last errors ours does not know, so it is asked something that every broken context refuses. A
+ * failed capture ends only the capture. */
 static int judge_cuda(struct fm_device *device, const char *call, struct fm_error *err)
 {
-    const cudaError_t status = cudaGetLastError();
+    cudaError_t status = cudaGetLastError();
+    size_t available, total;
+    if (status == cudaSuccess) status = cudaMemGetInfo(&available, &total);
     if (status == cudaSuccess) return 0;
     char what[96];
     snprintf(what, sizeof what, "run %s", call);

@@ -88,18 +88,22 @@ static enum fm_load get_dnn(struct fm_dnn_table *table, int version, char *folde
 
 static bool open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struct reasons *reasons)
 {
-    char folder[256] = "", why[256] = "";
+    char folder[256] = "", why[256] = "", reason[512];
     if (get_blas(libraries->blas, cuda_major, folder, sizeof folder, why, sizeof why) != FM_LOADED) {
-        char reason[320];
         snprintf(reason, sizeof reason, "no cuBLAS: %s", why);
         add_reason(reasons, reason);
         return false;
     }
     int version[3] = {0};
-    for (int i = 0; i < 3; i++)
-        if (libraries->blas->property(i, &version[i]) != FM_BLAS_SUCCESS) version[i] = 0;
+    for (int i = 0; i < 3; i++) {
+        const int status = libraries->blas->property(i, &version[i]);
+        if (status == FM_BLAS_SUCCESS) continue;
+        snprintf(reason, sizeof reason, "no cuBLAS: the one in %s does not tell its version (status %d)",
+                 folder, status);
+        add_reason(reasons, reason);
+        return false;
+    }
     if (version[0] != cuda_major) {
-        char reason[400];
         snprintf(
             reason, sizeof reason,
             "no cuBLAS: the one in %s is of CUDA %d, this is Foldmill's half for CUDA %d: name the right "
@@ -129,7 +133,7 @@ static bool accept_dnn(struct fm_cuda_libraries *libraries, int cuda_major, cons
     const struct fm_dnn_table *dnn = libraries->dnn;
     const int64_t version = (int64_t)dnn->version();
     const int built_for = (int)(dnn->cudart_version() / 1000);
-    char shown[32], reason[400];
+    char shown[32], reason[512];
     show_version(version, shown, sizeof shown);
     if (built_for != cuda_major) {
         snprintf(
