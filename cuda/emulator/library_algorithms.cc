@@ -1,38 +1,36 @@
 // Which algorithms the stand-in for cuDNN has, and what it says of them.
 #include "emulator/library_private.h"
 
-// Numbers as cuDNN's: forward 0 to 7, data 0 to 5, filter 0 to 6.
-enum verdict { USABLE, ATOMIC, HUGE_SPACE, REFUSED };
+// Numbers as cuDNN's: forward 0 to 7, data 0 to 5, filter 0 to 6. UNSTABLE: not deterministic, and says so;
+// ATOMIC: not deterministic, and says so in some shapes only.
+enum verdict { USABLE, ATOMIC, UNSTABLE, TENSOR_CORES, HUGE_SPACE, REFUSED };
+static const enum verdict verdicts[3][8] = {
+    {USABLE, USABLE, UNSTABLE, REFUSED, HUGE_SPACE, REFUSED, TENSOR_CORES, REFUSED},
+    {ATOMIC, USABLE, HUGE_SPACE, TENSOR_CORES, REFUSED, UNSTABLE, REFUSED, REFUSED},
+    {ATOMIC, USABLE, HUGE_SPACE, ATOMIC, REFUSED, UNSTABLE, TENSOR_CORES, REFUSED}};
+static const int counts[3] = {8, 6, 7};
 
 static enum verdict verdict_of(int direction, int algorithm)
 {
-    if (fm_emulated_library()->no_choice && algorithm == 1) return REFUSED;
-    switch (direction) {
-    case FM_EMULATED_FORWARD:
-        if (algorithm == 4) return HUGE_SPACE; // Fourier
-        if (algorithm <= 2) return fm_emulated_library()->no_choice ? HUGE_SPACE : USABLE;
-        return REFUSED;
-    case FM_EMULATED_DATA:
-        return algorithm == 0 ? ATOMIC : algorithm == 1 ? USABLE : algorithm == 2 ? HUGE_SPACE : REFUSED;
-    default:
-        return algorithm == 0 || algorithm == 3 ? ATOMIC
-               : algorithm == 1                 ? USABLE
-               : algorithm == 2                 ? HUGE_SPACE
-                                                : REFUSED;
-    }
+    if (algorithm < 0 || algorithm >= counts[direction]) return REFUSED;
+    const enum verdict verdict = verdicts[direction][algorithm];
+    return verdict == USABLE && fm_emulated_library()->no_choice ? HUGE_SPACE : verdict;
+}
+
+bool fm_emulated_conv_usable(int direction, int algorithm)
+{
+    return verdict_of(direction, algorithm) == USABLE;
 }
 
 int64_t fm_emulated_conv_workspace(const struct fm_emulated_conv *conv, int direction, int algorithm)
 {
-    const int counts[] = {8, 6, 7};
-    if (algorithm < 0 || algorithm >= counts[direction]) return -1;
     switch (verdict_of(direction, algorithm)) {
-    case USABLE:
+    case REFUSED: return -1;
+    case HUGE_SPACE: return (int64_t)1 << 30;
+    case ATOMIC: return 0;
+    default:
         if (direction == FM_EMULATED_FORWARD && algorithm == 0) return 0;
         return (int64_t)1024 * algorithm + 256 * conv->taps;
-    case ATOMIC: return 0;
-    case HUGE_SPACE: return (int64_t)1 << 30;
-    default: return -1;
     }
 }
 
@@ -48,7 +46,6 @@ static uint64_t mix(uint64_t x)
 int fm_emulated_conv_answers(const struct fm_emulated_conv *conv, int direction, bool supported,
                              int requested, struct fm_dnn_answer *answers)
 {
-    const int counts[] = {8, 6, 7};
     struct fm_dnn_answer all[16] = {};
     int count = 0;
     uint64_t state = fm_emulated_settings()->seed + (uint64_t)direction;
@@ -65,20 +62,14 @@ int fm_emulated_conv_answers(const struct fm_emulated_conv *conv, int direction,
         answer.memory = need < 0 ? 0 : (size_t)need;
         state = mix(state);
         // Some versions call the atomic ones deterministic for some shapes.
-        answer.determinism = verdict != ATOMIC || state % 2;
-        answer.math = FM_DNN_FMA_MATH;
-        if (fm_emulated_library()->cudnn && fm_emulated_library()->cudnn < 8000)
-            answer.math = FM_DNN_DEFAULT_MATH;
+        answer.determinism = verdict == ATOMIC ? (int)(state % 2) : verdict != UNSTABLE;
+        const bool seven = fm_emulated_library()->cudnn && fm_emulated_library()->cudnn < 8000;
+        answer.math = verdict == TENSOR_CORES ? FM_DNN_TENSOR_OP_MATH
+                      : seven                 ? FM_DNN_DEFAULT_MATH
+                                              : FM_DNN_FMA_MATH;
         all[count++] = answer;
-        if (a != 1) continue;
-        answer.status = supported ? 0 : FM_EMULATED_DNN_NOT_SUPPORTED;
-        answer.determinism = 1;
-        answer.math = FM_DNN_TENSOR_OP_MATH;
-        all[count++] = answer;
+        if (verdict != TENSOR_CORES) continue;
         answer.math = FM_DNN_TENSOR_OP_CONVERSION;
-        all[count++] = answer;
-        answer.math = FM_DNN_FMA_MATH;
-        answer.determinism = 0;
         all[count++] = answer;
     }
     for (int i = count - 1; i > 0; i--) {

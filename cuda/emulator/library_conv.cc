@@ -121,7 +121,7 @@ struct run {
 static bool check_algorithm(struct fm_dnn_handle *handle, const struct run &run, const char *call)
 {
     const int64_t need = fm_emulated_conv_workspace(&run.conv, run.direction, run.algorithm);
-    if (need < 0 || need > (8 << 20) || (need == 0 && run.direction != FM_EMULATED_FORWARD)) {
+    if (!fm_emulated_conv_usable(run.direction, run.algorithm)) {
         fm_emulated_fault("%s: algorithm %d is not one to be used", call, run.algorithm);
         return false;
     }

@@ -56,7 +56,9 @@ enum { FM_EMULATED_FORWARD, FM_EMULATED_DATA, FM_EMULATED_FILTER };
 bool fm_emulated_conv_read(struct fm_emulated_conv *conv, const struct fm_dnn_tensor *x,
                            const struct fm_dnn_filter *w, const struct fm_dnn_convolution *convolution,
                            const struct fm_dnn_tensor *y, const char *call);
-/* Bytes of workspace, or -1 when the algorithm must not be used. */
+/* Whether a careful program may run it. */
+bool fm_emulated_conv_usable(int direction, int algorithm);
+/* Bytes of workspace, or -1 when the algorithm is refused. */
 int64_t fm_emulated_conv_workspace(const struct fm_emulated_conv *conv, int direction, int algorithm);
 /* Fills answers; gives their number. */
 int fm_emulated_conv_answers(const struct fm_emulated_conv *conv, int direction, bool supported,

@@ -282,12 +282,12 @@ static int new_call(struct rig *r, struct fm_dnn_call **call, enum fm_dnn_direct
 /* What may be chosen from the stand-in's answers, whatever their order. */
 static bool fit(enum fm_dnn_direction direction, int algorithm)
 {
-    return direction == FM_DNN_FORWARD ? algorithm >= 0 && algorithm <= 2 : algorithm == 1;
+    return direction == FM_DNN_FORWARD ? algorithm == 0 || algorithm == 1 : algorithm == 1;
 }
 
 Test(library, the_first_algorithm_that_keeps_the_rules)
 {
-    bool seen[3] = {false};
+    bool seen[2] = {false};
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct rig r;
         rig_start(&r, &(struct fm_emulator_settings){.seed = seed});
@@ -308,7 +308,7 @@ Test(library, the_first_algorithm_that_keeps_the_rules)
         }
         rig_stop(&r, "choice");
     }
-    cr_assert(seen[0] && seen[1] && seen[2], "the order of the answers decides");
+    cr_assert(seen[0] && seen[1], "the order of the answers decides");
 }
 
 Test(library, the_algorithm_that_is_on_record)
@@ -509,6 +509,29 @@ Test(library, every_call_failed_in_turn)
     fail_in_turn((struct fm_emulator_settings){.seed = 1});
     fail_in_turn((struct fm_emulator_settings){.seed = 2, .fail_status = 2});
     fail_in_turn((struct fm_emulator_settings){.seed = 3, .fail_sticky = true});
+}
+
+/* The libraries hide CUDA's errors; a broken context is found all the same, and left alone from then on. */
+Test(library, a_broken_context_is_found_behind_a_status)
+{
+    struct rig r;
+    rig_start(&r, NULL);
+    struct fm_emulator_counts counts;
+    fm_emulator_count(&counts);
+    fm_emulator_set(&(struct fm_emulator_settings){.fail_call = counts.calls + 2, .fail_sticky = true});
+    struct fm_error err = {0};
+    float *x = take(&r, 16);
+    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, false, false, 1, 1, 1, x, 1, x + 4, 1, x + 8, 1,
+                                 r.arena, &err),
+                 FM_EDEVICE);
+    cr_assert(r.device.lost && r.device.dead, "%s", err.text);
+    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, false, false, 1, 1, 1, x, 1, x + 4, 1, x + 8, 1,
+                                 r.arena, &err),
+                 FM_EDEVICE);
+    rig_close(&r);
+    fm_emulator_count(&counts);
+    cr_assert_eq(counts.calls_after_loss, 0);
+    cr_assert_eq(counts.faults, 0, "%s", fm_emulator_fault());
 }
 
 Test(library, want_of_memory_is_told_apart)
