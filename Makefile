@@ -77,7 +77,7 @@ JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2
 
 .PHONY: all check slow demo bench bench-kernels bench-networks install uninstall clean format help config setup man fuzzers tests emulated FORCE \
 	check-run plain-programs host plugins plugins-run plugin-objects \
-	plugin-objects-run cuda-report cuda-matrix
+	plugin-objects-run cuda-report cuda-matrix gpu-programs check-gpu bench-gpu
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -133,7 +133,7 @@ $(B)/obj/tests/%.o: private ALL_CFLAGS += -Itests
 $(B)/obj/tests/cuda/%.o: private ALL_CFLAGS += $(EMULATED_FLAGS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(SUPPORT_OBJECTS) $(TEST_OBJECTS) \
-	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES) $(wildcard tests/bench/*.c)))
+	$(call objects,$(PLAIN_SOURCES) $(FUZZ_SOURCES) $(wildcard tests/bench/*.c tests/gpu/*.c)))
 
 # ---- the CUDA half on the emulator -----------------------------------------------------------------------
 
@@ -195,6 +195,21 @@ cuda-report: $(B)/cuda.mk
 # The older toolkits are fetched; everything is compiled for every architecture that one of them knows.
 cuda-matrix:
 	@MAKE='$(MAKE)' scripts/cuda_matrix.sh
+
+# Programs that talk to the plug-in as foldmill does: for a machine with a card, or with FOLDMILL_PLUGINS=build/emulated.
+GPU_CHECKS := $(patsubst %,$(B)/obj/tests/engine/test_%.o,lanes nan evaluate training cpu_engine)
+$(B)/tests/gpu/contract: $(B)/obj/tests/gpu/contract.o $(GPU_CHECKS) $(SUPPORT_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) -lcriterion $(LDLIBS) -ldl
+$(B)/tests/gpu/steps: $(B)/obj/tests/gpu/steps.o $(SUPPORT_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDLIBS) -ldl
+gpu-programs: $(B)/tests/gpu/contract $(B)/tests/gpu/steps $(B)/tests/bench/gpu
+check-gpu:
+	@scripts/setup.sh
+	@MAKE='$(MAKE)' scripts/check_gpu.sh
+bench-gpu: host $(B)/tests/bench/gpu $(if $(FOLDMILL_PLUGINS),,plugins)
+	@FOLDMILL_PLUGINS=$${FOLDMILL_PLUGINS:-$(B)} $(B)/tests/bench/gpu $(T)
 
 # ---- program and libraries -------------------------------------------------------------------------------
 
@@ -329,6 +344,8 @@ help:
 	@echo "make bench          measure this machine; beside the study's prototype where ../shared has it"
 	@echo "make bench-kernels  measure the CPU engine's routines by shape and instruction set (T=word picks lines)"
 	@echo "make bench-networks measure training steps and evaluations of networks on the CPU engine (T=word picks)"
+	@echo "make check-gpu      everything that a machine with a GPU can tell, into build/check-gpu.txt (under 6 minutes)"
+	@echo "make bench-gpu      training steps a second on the GPU by network, batch size and lanes (T='-s 1 -b 64 -l 1,16 S')"
 	@echo "make cuda-report    registers, shared memory and spills of each kernel (WANT='75 90' limits the architectures)"
 	@echo "make cuda-matrix    fetch CUDA 13, 12 and 11 and compile for sm_30 to sm_120 (network, 3 GB, minutes)"
 	@echo "make install        program, libraries, header, man page (PREFIX=$(PREFIX) DESTDIR=)"
