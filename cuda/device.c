@@ -226,6 +226,7 @@ void fm_cuda_close(struct fm_device *device)
     if (!device) return;
     fm_profile_free(device);
     fm_cuda_plans_free(device);
+    for (int i = 0; i < device->nresident; i++) fm_cuda_unload(device, i);
     for (int i = 0; i < device->ncards; i++) fm_card_close(device, &device->cards[i]);
     fm_libraries_free((struct fm_cuda_libraries *)device->libraries);
     fm_free(device->resident);

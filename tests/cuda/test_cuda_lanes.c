@@ -141,7 +141,7 @@ static uint32_t classes[N];
 
 static const char network[] =
     "model:\n"
-    "  - conv1d: {filters: 4, kernel_size: 5, activation: relu, kernel_regularizer: {l2: 0.001}}\n"
+    "  - conv1d: {filters: 4, kernel_size: 5, activation: relu, kernel_regularizer: {l2: {l2: 0.001}}}\n"
     "  - batch_normalization\n"
     "  - max_pooling1d: {pool_size: 2}\n"
     "  - dropout: {rate: 0.25}\n"
@@ -551,7 +551,7 @@ static void fail_calls(bool sticky, int64_t first, int64_t step)
         fm_emulator_count(&counts);
         cr_assert_eq(counts.faults, 0, "call %d: %s", (int)n, fm_emulator_fault());
         /* After a sticky error no call is made, so nothing can be given back: the process is to end. */
-        if (!sticky)
+        if (!sticky && !strstr(err.text, "a new process"))
             cr_assert_eq(counts.live, 0, "call %d: %d left (%s)", (int)n, (int)counts.live, err.text);
     }
     cr_assert(failed > 10, "%d", failed);
