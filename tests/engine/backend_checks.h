@@ -8,7 +8,7 @@
 /* test_lanes.c */
 void ts_check_cuts(const struct fm_backend *backend);
 void ts_check_between(const struct fm_backend *backend, int nets); /* of so many random networks */
-void ts_check_all_beside(const struct fm_backend *backend);
+void ts_check_all_beside(const struct fm_backend *backend, int rounds);
 void ts_check_resume(const struct fm_backend *backend);
 void ts_check_portable(const struct fm_backend *backend);
 void ts_check_snapshots(const struct fm_backend *backend);
