@@ -11,7 +11,7 @@
  *                   atomics; stride 1 is one phase.
  *
  * Blocks: tiles of m, then tiles of n, then groups x phases, all in the grid's x. Chunks of KC of the
- * taps * depth k go through shared memory; a thread reads 8 neighbouring k of 4 rows with its warp.
+ * taps * depth k go through shared memory (product_load.h).
  *
  * Tiles (kinds in product_kind, chosen by fm_tile_choose's arithmetic):
  *   64x64, 8x4   large layers: 32 multiply-adds for 3 vector loads
@@ -28,89 +28,8 @@
 #ifndef FM_CUDA_KERNELS_PRODUCT_H
 #define FM_CUDA_KERNELS_PRODUCT_H
 
-#include <limits.h>
-
 #include "kernels/activation.h"
-#include "kernels/divide.h"
-#include "kernels/multiply.h"
-
-struct fm_product {
-    const struct fm_cuda_lane *lane;
-    int activity;
-    const float *x;
-    int x_example, x_channels, x_rows;
-    const float *w;
-    int w_tap, w_k, w_n, w_group; /* strides; w_group: from group to group */
-    struct fm_cuda_tensor y;
-    int y_channels, y_rows;
-    int examples, taps, depth, width; /* depth, width: k of a tap and n of a group */
-    int stride, dilation, pad;
-    int phases, period, places; /* period: of taps in a phase; places: rows of the longest phase */
-    int tiles_m, tiles_n;
-    struct fm_divider by_depth, by_places;
-    const float *bias;
-    struct fm_cuda_activation activation;
-    int accumulate;
-};
-
-/* What one group and phase reads and writes. */
-struct product_view {
-    int row_step, shift, tap_step;
-    int k;                   /* taps x depth */
-    int first_row, row_skip; /* of y */
-    int x_offset, n_offset;  /* of the group, in x's rows and in y's */
-    const float *w;          /* of the group and the phase's first tap */
-    int w_tap;               /* from one tap of the phase to the next */
-};
-
-template <bool BACK> static __device__ inline struct product_view product_view_of(const fm_product &p, int z)
-{
-    struct product_view v;
-    const int group = z / p.phases, phase = z % p.phases;
-    v.x_offset = group * p.depth;
-    v.n_offset = group * p.width;
-    v.w = p.w + (int64_t)group * p.w_group;
-    if (!BACK) {
-        v.row_step = p.stride;
-        v.shift = -p.pad;
-        v.tap_step = p.dilation;
-        v.k = p.taps * p.depth;
-        v.first_row = 0;
-        v.row_skip = 1;
-        v.w_tap = p.w_tap;
-    } else {
-        int tap = 0;
-        while (tap < p.period && (phase + p.pad - tap * p.dilation) % p.stride != 0) tap++;
-        const int taps = tap < p.period && tap < p.taps ? (p.taps - tap + p.period - 1) / p.period : 0;
-        v.row_step = 1;
-        v.shift = taps ? (phase + p.pad - tap * p.dilation) / p.stride : 0;
-        v.tap_step = -(p.period * p.dilation / p.stride);
-        v.k = taps * p.depth;
-        v.first_row = phase;
-        v.row_skip = p.stride;
-        if (taps) v.w += (int64_t)tap * p.w_tap;
-        v.w_tap = p.w_tap * p.period;
-    }
-    return v;
-}
-
-/* Where row m lies. y < 0: there is none; then row is so small that no tap makes it one of x. */
-struct product_row {
-    int x, row, y, stored;
-};
-
-static __device__ inline struct product_row product_row_of(const fm_product &p, const product_view &v, int m)
-{
-    const int example = fm_divide(p.by_places, m), place = m - example * p.places;
-    const int row = v.first_row + place * v.row_skip;
-    struct product_row r = {0, INT_MIN / 2, -1, 0};
-    if (example >= p.examples || row >= p.y_rows) return r;
-    r.row = place * v.row_step + v.shift;
-    r.x = example * p.x_example + r.row * p.x_channels + v.x_offset;
-    r.y = example * p.y.example + row * p.y_channels + v.n_offset;
-    r.stored = example * p.activation.stored.example + row * p.y_channels + v.n_offset;
-    return r;
-}
+#include "kernels/product_load.h"
 
 /* Bias, stored derivative and activation, or derivative and accumulation. */
 template <bool BACK>
@@ -128,106 +47,8 @@ static __device__ inline void product_end(const fm_product &p, float sum, int y,
     }
 }
 
-/* What a thread reads of x and w for one chunk. x: RP rows and 8 * KG of k at a time, AR x AK of them; w
- * likewise backward, row by row forward. */
-template <class T> struct product_loader {
-    static constexpr int RP = T::THREADS / 8 < T::TM ? T::THREADS / 8 : T::TM;
-    static constexpr int KG = T::THREADS / (8 * RP), AR = T::TM / RP, AK = T::KC / (8 * KG);
-    static constexpr int CP = T::TN % 16 == 0 ? 16 : 8;
-    static constexpr int CG = T::THREADS / (8 * CP), BC = T::TN / CP, BK = T::KC / (8 * CG);
-    static constexpr int BN = (T::KC * T::TN + T::THREADS - 1) / T::THREADS;
-    static constexpr int NB = BN > BC *BK ? BN : BC *BK;
-    static_assert(T::THREADS % (8 * RP) == 0 && T::THREADS % (8 * CP) == 0 && T::TN % CP == 0,
-                  "whole patches");
-    static_assert(T::TM % RP == 0 && AK * 8 * KG == T::KC && BK * 8 * CG == T::KC, "whole patches");
-
-    int x[AR], row[AR];
-    float a[AR * AK], b[NB];
-};
-
-template <class T>
-static __device__ inline void product_load_x(const fm_product &p, const product_view &v,
-                                             product_loader<T> &loader, int first)
-{
-    typedef product_loader<T> L;
-    FM_UNROLL
-    for (int i = 0; i < L::AK; i++) {
-        const int k = first + (int)threadIdx.x % 8 + 8 * ((int)threadIdx.x / (8 * L::RP) + L::KG * i);
-        const int tap = fm_divide(p.by_depth, k), step = tap * v.tap_step;
-        const int offset = step * p.x_channels + k - tap * p.depth;
-        FM_UNROLL
-        for (int j = 0; j < L::AR; j++) {
-            const bool there = k < v.k && (unsigned)(loader.row[j] + step) < (unsigned)p.x_rows;
-            loader.a[i * L::AR + j] = there ? p.x[loader.x[j] + offset] : 0.0f;
-        }
-    }
-}
-
-static __device__ inline int product_w_offset(const fm_product &p, const product_view &v, int k)
-{
-    const int extra = v.w_tap - p.depth * p.w_k; /* 0: taps follow each other */
-    return k * p.w_k + (extra ? fm_divide(p.by_depth, k) * extra : 0);
-}
-
 template <class T, bool BACK>
-static __device__ inline void product_load_w(const fm_product &p, const product_view &v,
-                                             product_loader<T> &loader, int first, int column)
-{
-    typedef product_loader<T> L;
-    if (!BACK) {
-        FM_UNROLL
-        for (int i = 0; i < L::BN; i++) {
-            const int place = (int)threadIdx.x + T::THREADS * i;
-            const int k = first + place / T::TN, n = column + place % T::TN;
-            loader.b[i] = k < v.k && n < p.width ? v.w[product_w_offset(p, v, k) + n * p.w_n] : 0.0f;
-        }
-    } else {
-        FM_UNROLL
-        for (int i = 0; i < L::BK; i++) {
-            const int k = first + (int)threadIdx.x % 8 + 8 * ((int)threadIdx.x / (8 * L::CP) + L::CG * i);
-            const int offset = product_w_offset(p, v, k);
-            FM_UNROLL
-            for (int j = 0; j < L::BC; j++) {
-                const int n = column + (int)threadIdx.x / 8 % L::CP + L::CP * j;
-                loader.b[i * L::BC + j] = k < v.k && n < p.width ? v.w[offset + n * p.w_n] : 0.0f;
-            }
-        }
-    }
-}
-
-template <class T, bool BACK>
-static __device__ inline void product_stage(const product_loader<T> &loader, float *stage)
-{
-    typedef product_loader<T> L;
-    float *b = stage + T::KC * T::PA;
-    FM_UNROLL
-    for (int i = 0; i < L::AK; i++) {
-        const int k = (int)threadIdx.x % 8 + 8 * ((int)threadIdx.x / (8 * L::RP) + L::KG * i);
-        FM_UNROLL
-        for (int j = 0; j < L::AR; j++)
-            stage[k * T::PA + (int)threadIdx.x / 8 % L::RP + L::RP * j] = loader.a[i * L::AR + j];
-    }
-    if (!BACK) {
-        FM_UNROLL
-        for (int i = 0; i < L::BN; i++) {
-            const int place = (int)threadIdx.x + T::THREADS * i;
-            if (place < T::KC * T::TN) b[place / T::TN * T::PB + place % T::TN] = loader.b[i];
-        }
-    } else {
-        FM_UNROLL
-        for (int i = 0; i < L::BK; i++) {
-            const int k = (int)threadIdx.x % 8 + 8 * ((int)threadIdx.x / (8 * L::CP) + L::CG * i);
-            FM_UNROLL
-            for (int j = 0; j < L::BC; j++) {
-                const int n = (int)threadIdx.x / 8 % L::CP + L::CP * j;
-                b[k * T::PB + n] = loader.b[i * L::BC + j];
-            }
-        }
-    }
-}
-
-template <class T, bool BACK>
-static __global__ void __launch_bounds__(T::THREADS) product_tiles(const fm_product p)
+static __global__ void __launch_bounds__(T::THREADS, 1) product_tiles(const fm_product p)
 {
     FM_DYNAMIC_SHARED(float, shared);
     if (p.lane->control.activity != p.activity) return;
@@ -237,15 +58,17 @@ static __global__ void __launch_bounds__(T::THREADS) product_tiles(const fm_prod
     const int column = rest % p.tiles_n * T::TN;
     const product_view v = product_view_of<BACK>(p, rest / p.tiles_n);
     product_loader<T> loader;
-    for (int j = 0; j < L::AR; j++) {
-        const int row = (int)threadIdx.x / 8 % L::RP + L::RP * j;
-        const product_row r = product_row_of(p, v, tile_m * T::TM + row);
+    FM_UNROLL
+    for (int j = 0; j < L::ROWS; j++) {
+        if (j >= (p.x_quads ? L::QA : L::AR)) continue;
+        const product_row r = product_row_of(p, v, tile_m * T::TM + product_loads_row<T>(p.x_quads, j));
         loader.x[j] = r.x;
         loader.row[j] = r.row;
-        if (threadIdx.x % 8 == 0 && (int)threadIdx.x / 8 < L::RP) {
-            places[row] = r.y;
-            places[T::TM + row] = r.stored;
-        }
+    }
+    if ((int)threadIdx.x < T::TM) {
+        const product_row r = product_row_of(p, v, tile_m * T::TM + (int)threadIdx.x);
+        places[threadIdx.x] = r.y;
+        places[T::TM + (int)threadIdx.x] = r.stored;
     }
     float acc[T::RM][T::RN], sums[T::RN];
     FM_UNROLL
@@ -253,20 +76,16 @@ static __global__ void __launch_bounds__(T::THREADS) product_tiles(const fm_prod
         FM_UNROLL
         for (int j = 0; j < T::RN; j++) acc[i][j] = 0.0f;
     }
-    product_load_x<T>(p, v, loader, 0);
-    product_load_w<T, BACK>(p, v, loader, 0, column);
-    product_stage<T, BACK>(loader, shared);
+    product_load<T, BACK>(p, v, loader, 0, column);
+    product_stage<T, BACK>(p, loader, shared);
     __syncthreads();
     int stage = 0;
     FM_ROLLED
     for (int k = 0; k < v.k; k += T::KC, stage ^= 1) {
         const bool more = k + T::KC < v.k;
-        if (more) {
-            product_load_x<T>(p, v, loader, k + T::KC);
-            product_load_w<T, BACK>(p, v, loader, k + T::KC, column);
-        }
+        if (more) product_load<T, BACK>(p, v, loader, k + T::KC, column);
         fm_tile_multiply<T, false>(shared + stage * T::STAGE, v.k - k, acc, sums);
-        if (more) product_stage<T, BACK>(loader, shared + (stage ^ 1) * T::STAGE);
+        if (more) product_stage<T, BACK>(p, loader, shared + (stage ^ 1) * T::STAGE);
         __syncthreads();
     }
     fm_tile_collect<T, false>(shared, acc, sums);
@@ -334,6 +153,9 @@ static inline cudaError_t product_enqueue(struct fm_cuda_place place, struct fm_
     p.examples = place.rows;
     p.by_depth = fm_divider_by(p.depth);
     p.by_places = fm_divider_by(p.places);
+    p.x_quads = product_aligned(p.x, p.x_example, p.x_channels, 4, p.depth);
+    p.w_quads = (BACK ? p.w_k : p.w_n) == 1 &&
+                product_aligned(p.w, p.w_tap, BACK ? p.w_n : p.w_k, p.w_group, BACK ? p.depth : p.width);
     if (groups > 1 && p.width <= 8) {
         const int total = p.examples * p.places * p.phases * p.y_channels;
         return fm_launch(product_direct<BACK>, dim3((unsigned)fm_ceil(total, 128)), dim3(128), 0,

@@ -26,6 +26,7 @@ struct weight_product {
     float *kernel, *bias;
     int64_t partial; /* floats from split to split */
     int tiles_m, tiles_n, splits;
+    int x_quads, dy_quads; /* four neighbouring channels can be read as one vector */
     struct fm_divider by_depth, by_rows;
 };
 
@@ -44,47 +45,110 @@ static __device__ inline struct weight_k weight_k_of(const weight_product &p, in
     return there;
 }
 
-/* A thread reads elements of one column of x's side: the row of dW is the same for all its k. */
+/* What a thread reads of a chunk: rows of dW (columns of x's side) are always the same ones, so that tap and
+ * channel are found once; four neighbouring ones where x_quads says that addresses allow. */
 template <class T> struct weight_loader {
     static constexpr int AK = T::KC * T::TM / T::THREADS;
+    static constexpr int QA = AK / 4; /* quads */
     static constexpr int BN = (T::KC * T::TN + T::THREADS - 1) / T::THREADS;
-    static_assert(T::THREADS % T::TM == 0, "whole columns");
+    static constexpr int QN = (T::KC * T::TN / 4 + T::THREADS - 1) / T::THREADS;
+    static_assert(T::THREADS % T::TM == 0 && QA * 4 == AK, "whole columns");
 
     int offset, step; /* of this thread's tap and channel; step so large that nothing is there: no such row */
-    float a[AK], b[BN];
+    float a[AK], b[BN > 4 * QN ? BN : 4 * QN];
 };
 
+static __device__ inline void weight_quad(const float *from, bool there, float *to)
+{
+    fm_quad four = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (there) four = *(const fm_quad *)from;
+    FM_UNROLL
+    for (int i = 0; i < 4; i++) to[i] = four.v[i];
+}
+
 template <class T>
-static __device__ inline void weight_load(const weight_product &p, weight_loader<T> &loader,
-                                          const weight_k *table, int column, int group)
+static __device__ inline void weight_load_x(const weight_product &p, weight_loader<T> &loader,
+                                            const weight_k *table)
 {
     typedef weight_loader<T> L;
+    if (p.x_quads) {
+        FM_UNROLL
+        for (int i = 0; i < L::QA; i++) {
+            const weight_k k = table[(int)threadIdx.x / (T::TM / 4) + T::THREADS / (T::TM / 4) * i];
+            const bool there = (unsigned)(k.row + loader.step) < (unsigned)p.x_rows;
+            weight_quad(p.x + k.x + loader.offset, there, loader.a + 4 * i);
+        }
+        return;
+    }
     FM_UNROLL
     for (int i = 0; i < L::AK; i++) {
         const weight_k k = table[(int)threadIdx.x / T::TM + T::THREADS / T::TM * i];
         const bool there = (unsigned)(k.row + loader.step) < (unsigned)p.x_rows;
         loader.a[i] = there ? p.x[k.x + loader.offset] : 0.0f;
     }
+}
+
+template <class T>
+static __device__ inline void weight_load_dy(const weight_product &p, weight_loader<T> &loader,
+                                             const weight_k *table, int column, int group)
+{
+    typedef weight_loader<T> L;
+    const float *dy = p.dy + group * p.width;
+    if (p.dy_quads) {
+        FM_UNROLL
+        for (int i = 0; i < L::QN; i++) {
+            const int place = (int)threadIdx.x + T::THREADS * i, n = column + place % (T::TN / 4) * 4;
+            const int at = place < T::KC * T::TN / 4 ? table[place / (T::TN / 4)].dy : -1;
+            weight_quad(dy + at + n, at >= 0 && n < p.width, loader.b + 4 * i);
+        }
+        return;
+    }
     FM_UNROLL
     for (int i = 0; i < L::BN; i++) {
         const int place = (int)threadIdx.x + T::THREADS * i, n = column + place % T::TN;
         const int at = place < T::KC * T::TN ? table[place / T::TN].dy : -1;
-        loader.b[i] = at >= 0 && n < p.width ? p.dy[at + group * p.width + n] : 0.0f;
+        loader.b[i] = at >= 0 && n < p.width ? dy[at + n] : 0.0f;
     }
 }
 
-template <class T> static __device__ inline void weight_stage(const weight_loader<T> &loader, float *stage)
+static __device__ inline void weight_put(const float *from, float *to)
+{
+    fm_quad four;
+    FM_UNROLL
+    for (int i = 0; i < 4; i++) four.v[i] = from[i];
+    *(fm_quad *)to = four;
+}
+
+template <class T>
+static __device__ inline void weight_stage(const weight_product &p, const weight_loader<T> &loader,
+                                           float *stage)
 {
     typedef weight_loader<T> L;
-    FM_UNROLL
-    for (int i = 0; i < L::AK; i++)
-        stage[((int)threadIdx.x / T::TM + T::THREADS / T::TM * i) * T::PA + (int)threadIdx.x % T::TM] =
-            loader.a[i];
+    const int thread = (int)threadIdx.x;
+    constexpr int MQ = T::TM / 4, NQ = T::TN / 4;
     float *b = stage + T::KC * T::PA;
-    FM_UNROLL
-    for (int i = 0; i < L::BN; i++) {
-        const int place = (int)threadIdx.x + T::THREADS * i;
-        if (place < T::KC * T::TN) b[place / T::TN * T::PB + place % T::TN] = loader.b[i];
+    if (p.x_quads) {
+        FM_UNROLL
+        for (int i = 0; i < L::QA; i++)
+            weight_put(loader.a + 4 * i,
+                       stage + (thread / MQ + T::THREADS / MQ * i) * T::PA + thread % MQ * 4);
+    } else {
+        FM_UNROLL
+        for (int i = 0; i < L::AK; i++)
+            stage[(thread / T::TM + T::THREADS / T::TM * i) * T::PA + thread % T::TM] = loader.a[i];
+    }
+    if (p.dy_quads) {
+        FM_UNROLL
+        for (int i = 0; i < L::QN; i++) {
+            const int place = thread + T::THREADS * i;
+            if (place < T::KC * NQ) weight_put(loader.b + 4 * i, b + place / NQ * T::PB + place % NQ * 4);
+        }
+    } else {
+        FM_UNROLL
+        for (int i = 0; i < L::BN; i++) {
+            const int place = thread + T::THREADS * i;
+            if (place < T::KC * T::TN) b[place / T::TN * T::PB + place % T::TN] = loader.b[i];
+        }
     }
 }
 
@@ -108,23 +172,28 @@ static __device__ inline void weight_tile(const weight_product &p, weight_loader
         tables[T::KC + thread] = weight_k_of(p, first + T::KC + thread, end);
     }
     __syncthreads();
-    weight_load<T>(p, loader, tables, column, group);
-    weight_stage<T>(loader, shared);
+    weight_load_x<T>(p, loader, tables);
+    weight_load_dy<T>(p, loader, tables, column, group);
+    weight_stage<T>(p, loader, shared);
     __syncthreads();
     int stage = 0;
     FM_ROLLED
     for (int k = first; k < end; k += T::KC, stage ^= 1) {
         const bool more = k + T::KC < end;
-        if (more) weight_load<T>(p, loader, tables + (stage ^ 1) * T::KC, column, group);
+        if (more) {
+            weight_load_x<T>(p, loader, tables + (stage ^ 1) * T::KC);
+            weight_load_dy<T>(p, loader, tables + (stage ^ 1) * T::KC, column, group);
+        }
         if (thread < T::KC) tables[stage * T::KC + thread] = weight_k_of(p, k + 2 * T::KC + thread, end);
         fm_tile_multiply<T, SUMS>(shared + stage * T::STAGE, end - k, acc, sums);
-        if (more) weight_stage<T>(loader, shared + (stage ^ 1) * T::STAGE);
+        if (more) weight_stage<T>(p, loader, shared + (stage ^ 1) * T::STAGE);
         __syncthreads();
     }
     fm_tile_collect<T, SUMS>(shared, acc, sums);
 }
 
-template <class T> static __global__ void __launch_bounds__(T::THREADS, 1) weight_tiles(const weight_product p)
+template <class T>
+static __global__ void __launch_bounds__(T::THREADS, 1) weight_tiles(const weight_product p)
 {
     FM_DYNAMIC_SHARED(float, shared);
     if (p.lane->control.activity != p.activity) return;
@@ -134,7 +203,9 @@ template <class T> static __global__ void __launch_bounds__(T::THREADS, 1) weigh
     const int first = split * p.share < p.total ? split * p.share : p.total;
     const int end = p.total - first < p.share ? p.total : first + p.share;
     weight_loader<T> loader;
-    const int mine = tile_m * T::TM + (int)threadIdx.x % T::TM, tap = fm_divide(p.by_depth, mine);
+    const int mine =
+        tile_m * T::TM + (p.x_quads ? (int)threadIdx.x % (T::TM / 4) * 4 : (int)threadIdx.x % T::TM);
+    const int tap = fm_divide(p.by_depth, mine);
     loader.step = mine < rows ? tap * p.dilation : INT_MIN / 2;
     loader.offset = tap * p.dilation * p.x_channels + group * p.depth + mine - tap * p.depth;
     const bool sums = tile_m == 0 && p.bias;
@@ -289,6 +360,11 @@ static cudaError_t launch_direct(struct fm_cuda_place place, struct weight_produ
                      fm_divider_by(p.width));
 }
 
+static int aligned(const struct fm_cuda_tensor *tensor, int channels, int width)
+{
+    return (uintptr_t)tensor->at % 16 == 0 && tensor->example % 4 == 0 && channels % 4 == 0 && width % 4 == 0;
+}
+
 extern "C" cudaError_t fm_cuda_weight_grad(struct fm_cuda_place place, struct fm_cuda_conv conv,
                                            struct fm_cuda_tensor x, struct fm_cuda_tensor dy,
                                            struct fm_cuda_weights w, float *kernel, float *bias, int splits,
@@ -322,6 +398,8 @@ extern "C" cudaError_t fm_cuda_weight_grad(struct fm_cuda_place place, struct fm
     p.partial = stride;
     p.by_depth = fm_divider_by(p.depth);
     p.by_rows = fm_divider_by(conv.out_rows);
+    p.x_quads = aligned(&x, conv.in_channels, p.depth);
+    p.dy_quads = aligned(&dy, conv.out_channels, p.width);
     if (direct(&conv)) return launch_direct(place, p);
     int best;
     switch (choose(&conv, place.rows, &best)) {
