@@ -172,7 +172,7 @@ static void worker(int stack)
 }
 
 /* The running thread waits until something makes it ready. */
-static void wait(void)
+static inline __attribute__((always_inline)) void wait(void)
 {
     int me = b->now, next = pick();
     if (next < 0) stuck();
@@ -209,7 +209,8 @@ extern "C" int fm_emulated_sync(int kind, int predicate, const char *file, int l
         b->barrier_file = file;
         b->barrier_line = line;
         b->barrier_true = 0;
-    } else if (b->barrier_line != line || b->barrier_kind != kind || strcmp(b->barrier_file, file) != 0) {
+    } else if (b->barrier_line != line || b->barrier_kind != kind ||
+               (b->barrier_file != file && strcmp(b->barrier_file, file) != 0)) {
         fm_emulated_fault("divergent barrier: thread %d comes to %s:%d, %d others wait at %s:%d", b->now,
                           file, line, b->at_barrier, b->barrier_file, b->barrier_line);
         wrong();
@@ -265,7 +266,8 @@ static void come(unsigned mask, const char *file, int line)
     while (i < warp->meetings && warp->meeting[i].mask != mask) i++;
     if (i == warp->meetings) {
         warp->meeting[warp->meetings++] = {mask, 0, file, line};
-    } else if (warp->meeting[i].line != line || strcmp(warp->meeting[i].file, file) != 0) {
+    } else if (warp->meeting[i].line != line ||
+               (warp->meeting[i].file != file && strcmp(warp->meeting[i].file, file) != 0)) {
         fm_emulated_fault("thread %d comes to %s:%d, others of its warp wait at %s:%d with the same mask",
                           b->now, file, line, warp->meeting[i].file, warp->meeting[i].line);
         wrong();
@@ -349,7 +351,7 @@ static void run_block(void)
         warp->meetings = 0;
     }
     b->start = pick();
-    fm_switch_in(&b->caller, fm_stack_take(worker));
+    fm_switch(&b->caller, fm_stack_take(worker));
 }
 
 /* Blocks in the order of the threads; a shuffled order steps by a number that shares no factor with theirs.
@@ -370,18 +372,20 @@ static uint64_t stride_of(uint64_t blocks)
 
 void fm_emulated_run_kernel(const struct fm_kernel *kernel)
 {
+    if (!fm_shared_begin()) {
+        fm_emulated_lose(cudaErrorUnknown);
+        return;
+    }
     set_up(kernel);
-    fm_shared_begin(kernel);
     uint64_t plane = (uint64_t)kernel->grid.x * kernel->grid.y, blocks = plane * kernel->grid.z;
     uint64_t stride = b->lanes == 2 ? stride_of(blocks) : 1;
     for (uint64_t i = 0; i < blocks && !b->failed && !fm_emulated_lost(); i++) {
         uint64_t at = b->lanes == 0 ? i : b->lanes == 1 ? blocks - 1 - i : i * stride % blocks;
         blockIdx = {(unsigned)(at % kernel->grid.x), (unsigned)(at % plane / kernel->grid.x),
                     (unsigned)(at / plane)};
-        fm_shared_block(i);
+        fm_shared_block(kernel->shared);
         run_block();
     }
-    fm_shared_end();
     fm_emulated_counts()->switches += b->switches;
     b->switches = 0;
     b->kernel = NULL;

@@ -1,20 +1,14 @@
 /* Stacks for the threads of a block; see switch.h.
  *
- * A stack is 256 KB of addresses with a closed page at its end; only what is used takes memory. Their tops
- * are shifted against each other by a few cache lines: at equal distances of a power of two all of them would
- * fall into the same sets of the caches (measured: a barrier of 256 threads takes half the time). */
+ * A stack is 256 KB of addresses the last 64 of them closed (arrays are large); only what is used takes
+ * memory. Their tops are shifted against each other by a few cache lines: at equal distances of a power of
+ * two all of them would fall into the same sets of the caches (measured: a barrier of 256 threads takes half
+ * the time). */
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "emulator/switch.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FM_ASAN 1
-#endif
-#endif
 #ifdef FM_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -22,7 +16,7 @@
 #include <ucontext.h>
 #endif
 
-static const size_t PAGE = 4096, SIZE = 256 << 10;
+static const size_t GUARD = 64 << 10, SIZE = 256 << 10;
 
 namespace
 {
@@ -87,22 +81,20 @@ static void announce(void **fake, const void *to)
 }
 #endif
 
+#ifdef FM_ASAN
 void fm_switch(void **save, void *to)
 {
-#ifdef FM_ASAN
     void *fake;
     announce(&fake, to);
     fm_emulated_switch(save, to);
     __sanitizer_finish_switch_fiber(fake, NULL, NULL);
-#else
-    fm_emulated_switch(save, to);
-#endif
 }
-
-void fm_switch_in(void **save, void *to)
+#elif !defined(__x86_64__)
+void fm_switch(void **save, void *to)
 {
-    fm_switch(save, to);
+    fm_emulated_switch(save, to);
 }
+#endif
 
 void fm_switch_forever(void *to)
 {
@@ -146,7 +138,7 @@ static void make(void)
         the->memory = (char *)p;
     }
     int number = the->made;
-    if (mprotect(stack_of(number) + PAGE, SIZE - PAGE, PROT_READ | PROT_WRITE)) abort();
+    if (mprotect(stack_of(number) + GUARD, SIZE - GUARD, PROT_READ | PROT_WRITE)) abort();
     the->made++;
     the->list[the->free++] = number;
 }
@@ -167,8 +159,8 @@ void *fm_stack_take(void (*entry)(int stack))
 #else
     ucontext_t *context = &the->context[number];
     getcontext(context);
-    context->uc_stack.ss_sp = stack_of(number) + PAGE;
-    context->uc_stack.ss_size = (size_t)(end - stack_of(number)) - PAGE;
+    context->uc_stack.ss_sp = stack_of(number) + GUARD;
+    context->uc_stack.ss_size = (size_t)(end - stack_of(number)) - GUARD;
     context->uc_link = NULL;
     makecontext(context, begin, 0);
     return context;
@@ -183,5 +175,5 @@ void fm_stack_give(int stack)
 bool fm_emulated_stack_guard(const char *address)
 {
     return the && address >= the->memory && address < the->memory + SIZE * (FM_EMULATED_THREADS + 1) &&
-           (size_t)(address - the->memory) % SIZE < PAGE;
+           (size_t)(address - the->memory) % SIZE < GUARD;
 }

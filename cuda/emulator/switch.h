@@ -5,12 +5,26 @@
 
 #include "emulator/core.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define FM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FM_ASAN 1
+#endif
+#endif
+
 /* Leaves the running stack, to be continued at *save, and goes on where `to` was saved or on a fresh stack.
  */
+#if defined(__x86_64__) && !defined(FM_ASAN)
+extern "C" void fm_emulated_switch(void **save, void *to);
+static inline void fm_switch(void **save, void *to)
+{
+    fm_emulated_switch(save, to);
+}
+#else
 void fm_switch(void **save, void *to);
-/* The same from the caller's own stack. */
-void fm_switch_in(void **save, void *to);
-/* The running stack is never continued. To fm_switch_in's caller, or to a thread. */
+#endif
+/* The running stack is never continued. */
 void fm_switch_forever(void *to) __attribute__((noreturn));
 
 /* A fresh stack on which `entry` will run, with the stack's number, when it is switched to. Numbers are given
@@ -19,8 +33,7 @@ void *fm_stack_take(void (*entry)(int stack));
 void fm_stack_give(int stack);
 void fm_stacks_reset(void); /* all are free again */
 
-void fm_shared_begin(const struct fm_kernel *kernel);
-void fm_shared_block(uint64_t number);
-void fm_shared_end(void);
+bool fm_shared_begin(void);         /* false: this machine's memory is full */
+void fm_shared_block(size_t bytes); /* fills the next block's; so much of it dynamic */
 
 #endif
