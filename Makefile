@@ -204,6 +204,10 @@ $(B)/tests/gpu/contract: $(B)/obj/tests/gpu/contract.o $(GPU_CHECKS) $(SUPPORT_O
 $(B)/tests/gpu/steps: $(B)/obj/tests/gpu/steps.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(SAN_FLAGS) $(WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDLIBS) -ldl
+# Opens plug-ins by itself, so it needs nothing of the library.
+$(B)/tests/gpu/usable: $(B)/obj/tests/gpu/usable.o
+	@mkdir -p $(@D)
+	$(CC) $(SAN_FLAGS) $(LDFLAGS) -o $@ $< -ldl
 gpu-programs: $(B)/tests/gpu/contract $(B)/tests/gpu/steps $(B)/tests/bench/gpu
 check-gpu:
 	@scripts/setup.sh

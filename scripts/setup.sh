@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(gcc libc6-dev make pkg-config libfyaml-dev libjansson-dev libzip-dev libsqlite3-dev libcsv-dev
     libcriterion-dev scdoc g++)
-slow=(clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+slow=(clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-pip)
 mode=${1:-}
 case $mode in
 slow | show) packages+=("${slow[@]}") ;;
