@@ -116,20 +116,6 @@ Test(cuda_lanes, evaluations)
     finish("evaluations");
 }
 
-Test(cuda_lanes, keras_on_the_cuda_backend)
-{
-    start(order(0));
-    ts_check_training(cuda);
-    finish("training");
-}
-
-Test(cuda_lanes, random_networks)
-{
-    start(order(3));
-    ts_check_random_networks(cuda, 60000, 25);
-    finish("random networks");
-}
-
 /* ---- a bench of our own ---- */
 
 #define N        61

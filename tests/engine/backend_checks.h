@@ -30,9 +30,11 @@ void ts_check_numbers(const struct fm_backend *backend);
 void ts_check_a13(const struct fm_backend *backend);
 
 /* test_training.c: Keras's own numbers, 20 steps of whole networks, the reference networks among them */
-void ts_check_training(const struct fm_backend *backend);
+void ts_check_training(const struct fm_backend *backend, const struct fm_device_options *options);
 
-/* test_cpu_engine.c: random programs beside the reference executor, from this seed on */
-void ts_check_random_networks(const struct fm_backend *backend, uint64_t first, int count);
+/* test_cpu_engine.c: random programs beside the reference executor, from this seed on. guards_whole, if not
+ * NULL, says of an idle lane whether nothing was written beside its tensors. */
+void ts_check_random_networks(const struct fm_backend *backend, const struct fm_device_options *options,
+                              bool (*guards_whole)(struct fm_lane *lane), uint64_t first, int count);
 
 #endif

@@ -21,7 +21,8 @@ struct manner {
     const struct fm_backend *backend;
     const char *isa; /* NULL: the best */
     struct fm_device_options options;
-    bool resumed; /* after half of the steps a new lane goes on from a blob */
+    bool resumed;                               /* after half of the steps a new lane goes on from a blob */
+    bool (*guards_whole)(struct fm_lane *lane); /* of a backend that nobody can look into, or NULL */
 };
 
 /* Whether a test can look into the lanes of this backend. */
@@ -76,12 +77,13 @@ static void keep_gradient(const struct ts_bench *bench, const struct fm_lane *la
     }
 }
 
-static void check_guards(const struct ts_bench *bench, const struct fm_lane *lane,
-                         const struct ts_random_net *net, const char *when)
+static void check_guards(const struct manner *m, struct fm_lane *lane, const struct ts_random_net *net,
+                         const char *when)
 {
-    if (bench->backend == &fm_backend_cpu)
-        cr_assert(fm_cpu_guards_whole(lane), "something was written outside its tensor in %s:\n%s", when,
-                  net->yaml.data);
+    const bool whole = m->backend == &fm_backend_cpu ? fm_cpu_guards_whole(lane)
+                       : m->guards_whole             ? m->guards_whole(lane)
+                                                     : true;
+    cr_assert(whole, "something was written outside its tensor in %s:\n%s", when, net->yaml.data);
 }
 
 static void evaluate(struct ts_bench *bench, struct fm_lane *lane, struct outcome *o)
@@ -170,14 +172,14 @@ static bool run(const struct ts_random_net *net, const struct manner *m, struct 
         cr_assert(ts_bench_train(&bench, lane, o->steps, 1, &report), "%s", net->yaml.data);
         if (report.bad_steps > 0) break;
         o->part[LOSSES][o->steps] = report.loss_sum / (double)report.examples;
-        check_guards(&bench, lane, net, "a step");
+        check_guards(m, lane, net, "a step");
         if (o->steps > 0) continue;
         o->part[FIRST][0] = o->part[LOSSES][0];
         o->part[FIRST][1] = o->norm = report.last_norm;
         keep_gradient(&bench, lane, o);
     }
     if (o->steps == STEPS) evaluate(&bench, lane, o);
-    check_guards(&bench, lane, net, "an evaluation");
+    check_guards(m, lane, net, "an evaluation");
     read_blob(&bench, lane, o);
     keep_parameters(&bench, o);
     m->backend->lane_close(lane);
@@ -296,18 +298,19 @@ static bool check_network(uint64_t seed)
 }
 
 /* Another backend beside the reference, and its own bits when it goes on from a blob. */
-static bool check_elsewhere(const struct fm_backend *backend, uint64_t seed)
+static bool check_elsewhere(const struct manner *there, uint64_t seed)
 {
     struct ts_random_net net;
     cr_assert(ts_random_net_init(&net, seed, TS_NET_ANY));
     struct outcome want, got, other;
     const struct manner reference = {.backend = &fm_backend_reference, .options = {.lanes = 1}};
-    const struct manner there = {.backend = backend, .options = {.lanes = 1}};
-    const struct manner again = {.backend = backend, .options = {.lanes = 1, .guard = 256}, .resumed = true};
-    bool ran = run(&net, &there, &got);
+    struct manner again = *there;
+    again.options.guard = 0;
+    again.resumed = true;
+    const bool ran = run(&net, there, &got);
     if (ran) {
         cr_assert(run(&net, &reference, &want));
-        compare(&got, &want, backend->name, seed, &net);
+        compare(&got, &want, there->backend->name, seed, &net);
         cr_assert(run(&net, &again, &other));
         for (enum part part = FIRST; part < PARTS; part++)
             if (got.part[part])
@@ -323,9 +326,11 @@ static bool check_elsewhere(const struct fm_backend *backend, uint64_t seed)
     return ran;
 }
 
-void ts_check_random_networks(const struct fm_backend *backend, uint64_t first, int count)
+void ts_check_random_networks(const struct fm_backend *backend, const struct fm_device_options *options,
+                              bool (*guards_whole)(struct fm_lane *lane), uint64_t first, int count)
 {
-    for (uint64_t seed = first; count > 0; seed++) count -= check_elsewhere(backend, seed);
+    const struct manner m = {.backend = backend, .options = *options, .guards_whole = guards_whole};
+    for (uint64_t seed = first; count > 0; seed++) count -= check_elsewhere(&m, seed);
 }
 
 static void run_networks(uint64_t first, int count)
@@ -439,7 +444,7 @@ static bool run_badly(const struct ts_random_net *net, const struct manner *m, u
     const struct fm_request request = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
     cr_assert(ts_bench_do(&bench, lane, &request, &run->evaluated) && run->evaluated.status == 0);
     run->fused_relu = m->backend == &fm_backend_cpu && has_fused_relu(lane);
-    check_guards(&bench, lane, net, "bad steps");
+    check_guards(m, lane, net, "bad steps");
     m->backend->lane_close(lane);
     ts_bench_close(&bench);
     return true;

@@ -228,7 +228,8 @@ static void run_fit(struct ts_bench *bench, struct fm_lane *lane, const json_t *
                         TS_FLOAT_TRAINING);
 }
 
-static void run_case(const json_t *c, const struct fm_backend *backend)
+static void run_case(const json_t *c, const struct fm_backend *backend,
+                     const struct fm_device_options *options)
 {
     struct material m;
     read_material(&m, c);
@@ -236,7 +237,8 @@ static void run_case(const json_t *c, const struct fm_backend *backend)
     char *yaml = inside_yaml(json_object_get(c, "model"), loss, json_object_get(c, "optimizer"),
                              integer(c, "batch_size"), "  shuffle: false\n");
     struct ts_bench bench;
-    cr_assert(ts_bench_open(&bench, &m.examples, yaml, backend, 1), "%s\n%s", bench.error.text, yaml);
+    cr_assert(ts_bench_open_with(&bench, &m.examples, yaml, backend, options), "%s\n%s", bench.error.text,
+              yaml);
     float class_weights[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     const json_t *given = json_object_get(c, "class_weight");
     const char *key;
@@ -257,29 +259,31 @@ static void run_case(const json_t *c, const struct fm_backend *backend)
     free(yaml);
 }
 
-void ts_check_training(const struct fm_backend *backend)
+void ts_check_training(const struct fm_backend *backend, const struct fm_device_options *options)
 {
     json_t *golden = ts_golden("training"), *c;
     cr_assert_not_null(golden);
     size_t i, ran = 0;
     json_array_foreach(json_object_get(golden, "cases"), i, c)
     {
-        run_case(c, backend);
+        run_case(c, backend, options);
         ran++;
     }
     cr_assert(ran >= 19);
     json_decref(golden);
 }
 
+static const struct fm_device_options one = {.lanes = 1};
+
 Test(engine_training, keras_in_float)
 {
-    ts_check_training(&fm_backend_reference);
+    ts_check_training(&fm_backend_reference, &one);
 }
 Test(engine_training, keras_in_double)
 {
-    ts_check_training(&fm_backend_reference64);
+    ts_check_training(&fm_backend_reference64, &one);
 }
 Test(engine_training, keras_on_the_cpu_engine)
 {
-    ts_check_training(&fm_backend_cpu);
+    ts_check_training(&fm_backend_cpu, &one);
 }
