@@ -300,6 +300,9 @@ install: all
 	ln -sf libfoldmill.so.$(SOVERSION) '$(DESTDIR)$(LIBDIR)/libfoldmill.so'
 	$(if $(filter 0,$(CUDA)),,set -e; for plugin in build/libfoldmill_cuda*.so; do [ -f "$$plugin" ] || continue; \
 	    install -d '$(DESTDIR)$(LIBDIR)/foldmill'; install -m 755 "$$plugin" '$(DESTDIR)$(LIBDIR)/foldmill/'; done)
+# The program looks in lib/foldmill beside its own folder, wherever the libraries go.
+	$(if $(or $(filter 0,$(CUDA)),$(filter $(PREFIX)/lib,$(LIBDIR))),,[ ! -d '$(DESTDIR)$(LIBDIR)/foldmill' ] || \
+	    { install -d '$(DESTDIR)$(PREFIX)/lib' && ln -sfn '$(LIBDIR)/foldmill' '$(DESTDIR)$(PREFIX)/lib/foldmill'; })
 	$(if $(wildcard include/foldmill.h),install -m 644 include/foldmill.h '$(DESTDIR)$(PREFIX)/include/foldmill.h')
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' '' 'Name: foldmill' \
 	    'Description: Cross-validation of small 1-D convolutional networks' 'Version: $(VERSION)' \
@@ -323,6 +326,7 @@ uninstall:
 	    '$(DESTDIR)$(LIBDIR)/pkgconfig/foldmill.pc' '$(DESTDIR)$(PREFIX)/share/man/man1/foldmill.1' \
 	    '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/foldmill' '$(DESTDIR)$(LIBDIR)/foldmill'/libfoldmill_cuda*.so
 	-@rmdir '$(DESTDIR)$(LIBDIR)/foldmill' 2>/dev/null || :
+	@[ ! -h '$(DESTDIR)$(PREFIX)/lib/foldmill' ] || rm -f '$(DESTDIR)$(PREFIX)/lib/foldmill'
 
 clean:
 	rm -rf build
