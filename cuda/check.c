@@ -31,9 +31,7 @@ int fm_cuda_check(struct fm_device *device, cudaError_t status, struct fm_error 
         return fm_fail(err, FM_ENOMEM, "could not %s: the card is out of memory", what);
     struct fm_error why = {0};
     fm_fail(&why, FM_EDEVICE, "could not %s: CUDA says '%s' (%d)%s", what, cudaGetErrorString(status),
-            (int)status,
-            is_sticky(status) ? "; the card can be used again by a new process: the same command goes on"
-                              : "");
+            (int)status, is_sticky(status) ? "; a new process can use the card again" : "");
     if (!device->lost) device->why = why;
     device->lost = true;
     device->dead = device->dead || is_sticky(status);

@@ -180,11 +180,12 @@ static void write_texts(struct fm_device *device)
     const struct fm_cuda_kind *k = &device->kind;
     char more[48] = "", memory[FM_BYTES_TEXT], libraries[96];
     if (device->ncards > 1) snprintf(more, sizeof more, " and %d more like it", device->ncards - 1);
-    if (k->cudnn || k->cublas)
-        snprintf(libraries, sizeof libraries, "cuDNN %lld, cuBLAS %lld", (long long)k->cudnn,
+    int size = 0;
+    snprintf(libraries, sizeof libraries, "own kernels only");
+    if (k->cudnn) size = snprintf(libraries, sizeof libraries, "cuDNN %lld", (long long)k->cudnn);
+    if (k->cublas)
+        snprintf(libraries + size, sizeof libraries - (size_t)size, "%scuBLAS %lld", size ? ", " : "",
                  (long long)k->cublas);
-    else
-        snprintf(libraries, sizeof libraries, "own kernels only");
     snprintf(device->text, sizeof device->text,
              "cuda: %s%s (card %d, sm_%d%d, %d multiprocessors, %s), driver %lld.%lld, %s",
              device->cards[0].name, more, device->cards[0].number, k->major, k->minor, k->sms,
@@ -258,7 +259,7 @@ int64_t fm_cuda_memory(const struct fm_device *device)
         struct fm_card *card = &own->cards[i];
         struct fm_error err = {0};
         int64_t bytes = card->arena.size;
-        if (!card->arena.base && fm_card_room(own, card, &bytes, &err)) bytes = 1;
+        if (!card->arena.base && fm_card_room(own, card, &bytes, &err)) return err.code;
         if (bytes < least) least = bytes;
     }
     return least < 1 ? 1 : least * device->ncards;

@@ -147,7 +147,8 @@ struct fm_backend {
     const char *(*numbers)(const struct fm_device *device);
     int64_t (*lanes)(const struct fm_device *device); /* how many lanes to keep open */
     /* Bytes that the lanes may take together on the device, beside what is loaded; 0 = they live in the
-     * machine's own memory, which the scheduler knows. Asked once, after load. */
+     * machine's own memory, which the scheduler knows; negative = a code: the device is lost. Asked once,
+     * after load. */
     int64_t (*memory)(const struct fm_device *device);
 
     int (*load)(struct fm_device *device, const struct fm_resident *resident, int *dataset,

@@ -251,6 +251,8 @@ static int schedule_init(struct fm_schedule *s, struct fm_prepared *p,
     if (!rc && s->nwaiting) rc = s->backend->load(s->device, &s->resident, &s->dataset, err);
     if (rc) return rc;
     s->memory = options->memory ? options->memory : s->backend->memory(s->device);
+    if (s->memory < 0)
+        return fm_fail(err, (int)s->memory, "the device could not tell how much memory it has");
     s->own_memory = s->memory > 0;
     if (!s->own_memory) s->memory = fm_schedule_memory();
     return 0;

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Every CUDA, cuDNN and cuBLAS call of a small sweep on the emulated GPU fails in turn, once by itself and once
+# with all that come after it. The exit code says what happened, the emulator finds no mistake on the way out,
+# and the same command again ends with the results of an undisturbed run. FIRST, LAST, STEP choose the calls.
+# shellcheck source=tests/slow/common.bash
+. "$(dirname "$0")/common.bash"
+
+export FOLDMILL_PLUGINS=${foldmill%/*}/emulated
+if ! compgen -G "$FOLDMILL_PLUGINS/libfoldmill_cuda_emulated.so" >/dev/null; then make -s emulated || exit 1; fi
+
+cat >"$work/s.yaml" <<'END'
+data: {source: sine, samples: 260, anomalies: 20, height: 3, window: {length: 8, edge: wrap, label: any}}
+cv: {split: blocked, folds: 2}
+model: [conv1d: {filters: 2, kernel_size: 3, activation: relu}, flatten, dense: {units: 2, activation: softmax}]
+train: {loss: categorical_crossentropy, batch_size: 64, epochs: 2, early_stopping: {patience: 1, restore_best_weights: true}}
+metric: {name: val_auc}
+END
+
+# run SETTINGS JOURNAL: results in $work/out, messages in $work/err.
+run() {
+    FOLDMILL_EMULATOR=$1 "$foldmill" run "$work/s.yaml" --device cuda --kernels "$kernels" --lanes 2 --quiet --json \
+        --journal "$2" >"$work/out" 2>"$work/err"
+}
+
+# Out of memory is a run's own result; everything else must come out as if nothing had been.
+judge() {
+    local code=$1
+    if grep -q '^CUDA emulator' "$work/err"; then return 1; fi
+    case $code in
+    0) grep -q '"code": "oom"' "$work/out" || "$tool" same "$work/expected" "$work/out" ;;
+    1) grep -q 'every valid trial failed\|out of memory' "$work/err" ;;
+    2) grep -q 'cannot be used' "$work/err" ;;
+    75) grep -q 'lost\|cannot be used\|could not\|no GPU' "$work/err" ;;
+    *) return 1 ;;
+    esac
+}
+
+# Fails call after call, until $2 runs on end come through: there is no such call any more, or none that matters.
+fail_all() {
+    local more=$1 most=$2 call=${FIRST:-1} untouched=0 wrong=0 lost=0 code journal
+    while [ "$untouched" -lt "$most" ] && [ "$call" -le "${LAST:-5000}" ]; do
+        journal=$work/j$call$more.db
+        run "fail=$call$more" "$journal"
+        code=$?
+        if ! judge "$code"; then
+            echo "call $call$more: exit $code: $(tail -n 3 "$work/err")"
+            wrong=$((wrong + 1))
+        fi
+        if [ "$code" -eq 0 ]; then untouched=$((untouched + 1)); else untouched=0; fi
+        if [ "$code" -eq 75 ]; then
+            lost=$((lost + 1))
+            if ! run '' "$journal" || ! "$tool" same "$work/expected" "$work/out"; then
+                echo "call $call$more: $(tail -n 1 "$work/err")"
+                wrong=$((wrong + 1))
+            fi
+        fi
+        rm -f "$journal"*
+        call=$((call + ${STEP:-1}))
+    done
+    echo "Calls up to $call with '$more' and --kernels $kernels; $lost lost the device."
+    [ "$wrong" -eq 0 ] && [ "$lost" -gt 20 ]
+}
+
+for kernels in own library; do
+    run '' "$work/expected.db" || bad "an undisturbed run with $kernels kernels"
+    mv "$work/out" "$work/expected"
+    rm -f "$work"/expected.db*
+    check "every call fails for good, $kernels kernels" fail_all ,sticky,status=719 4
+    check "every call fails once, $kernels kernels" fail_all '' 60
+done
+summary
