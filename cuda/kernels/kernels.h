@@ -131,7 +131,8 @@ cudaError_t fm_cuda_conv_pool(struct fm_cuda_place place, struct fm_cuda_conv co
                               struct fm_cuda_tensor x, struct fm_cuda_weights w, const float *bias,
                               struct fm_cuda_activation activation, struct fm_cuda_tensor y,
                               struct fm_cuda_bytes winner);
-/* dx[i][c] (+)= sum dy[o][f] W[j][c][f] over all o, j that reach i; times the derivative of `activation`. */
+/* dx[i][c] (+)= d * sum dy[o][f] W[j][c][f] over all o, j that reach i; d: the derivative of `activation`,
+ * whose stored values may lie where dx goes. */
 cudaError_t fm_cuda_input_grad(struct fm_cuda_place place, struct fm_cuda_conv conv, struct fm_cuda_tensor dy,
                                struct fm_cuda_weights w, struct fm_cuda_activation activation, int accumulate,
                                struct fm_cuda_tensor dx);

@@ -178,8 +178,13 @@ static inline int fm_tile_choose(const struct fm_tile_kind *kinds, int count, in
                                  int64_t copies)
 {
     int best = 0;
-    for (int i = 1; i < count; i++)
-        if (fm_tile_cost(&kinds[i], m, n, k, copies) < fm_tile_cost(&kinds[best], m, n, k, copies)) best = i;
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < count; i++) {
+        const int64_t cost = fm_tile_cost(&kinds[i], m, n, k, copies);
+        if (cost >= least) continue;
+        least = cost;
+        best = i;
+    }
     return best;
 }
 

@@ -200,16 +200,19 @@ static void input_grad_case(struct image *im, int number)
     l.activation = gradient_draw(im, number, &from, derivative);
     l.accumulate = image_draw(im, 0, 1);
     l.y = image_device_tensor(im, &dy);
-    l.x = image_device_tensor(im, &dx);
+    /* The gradient may go where the outputs were. */
+    const struct image_tensor *to = image_draw(im, 0, 2) ? &dx : &from;
+    l.x = image_device_tensor(im, to);
     l.w = w.strides;
-    image_mark_tensor(im, &dx);
+    image_mark_tensor(im, to);
     image_check(im, input_grad, &l, l.rows, image_conv_text(&text, c, l.rows));
     expect_input_grad(im, c, &dy, &w, expected);
     for (int e = 0; e < count; e++) {
         const int i = e / (c->in_rows * c->in_channels),
-                  at = i * dx.example + e % (c->in_rows * c->in_channels);
-        const double before = l.accumulate ? (double)host_at(im, dx.at)[at] : 0;
-        compare(TS_FLOAT_LAYER, (double)result_at(im, dx.at)[at], before + expected[e] * derivative[e], text);
+                  at = i * to->example + e % (c->in_rows * c->in_channels);
+        const double before = l.accumulate ? (double)host_at(im, to->at)[at] : 0;
+        compare(TS_FLOAT_LAYER, (double)result_at(im, to->at)[at], before + expected[e] * derivative[e],
+                text);
     }
     free(derivative);
 }
