@@ -114,6 +114,7 @@ struct fm_device {
     bool dead;                                   /* no CUDA call any more, not even to free something */
     struct fm_error why;                         /* if lost */
     struct fm_lane *lane;                        /* all that are open */
+    uint32_t asked;                              /* how often wait.c asked streams: whose turn it is */
     struct fm_cuda_work *done_first, *done_last; /* requests that are over and not yet reported (wait.c) */
     struct fm_cuda_plan *plans; /* list of those made so far, by program hash and batch size */
     struct fm_profile *profile; /* run --profile */

@@ -12,6 +12,8 @@
 #define SPINS        64    /* looks without a pause: a short request is over by then */
 #define SHORTEST_NAP 20000 /* nanoseconds */
 #define LONGEST_NAP  100000
+#define IDLE_NAP     20000000 /* nothing is pending */
+#define ASKED        8        /* streams that are asked in a round */
 
 /* ---- reports ---- */
 
@@ -189,30 +191,41 @@ static int look(struct fm_device *device, struct fm_error *err)
     return status;
 }
 
-/* Asks the streams of busy lanes whether they failed; this also makes drivers that collect launches pass
- * them on. */
-static int ask(struct fm_device *device, struct fm_error *err)
+static int ask_lane(struct fm_lane *lane, struct fm_error *err)
 {
+    const int status = fm_card_use(lane->device, lane->card, err);
+    if (status) return status;
+    const cudaError_t found = cudaStreamQuery(lane->slot->stream);
+    if (found == cudaErrorNotReady) {
+        cudaGetLastError();
+        return 0;
+    }
+    /* Work that is on its way never fails for want of memory in a way that only this lane would feel. */
+    return fm_cuda_check(lane->device, found == cudaErrorMemoryAllocation ? cudaErrorUnknown : found, err,
+                         "run a lane's work");
+}
+
+/* Asks the streams of busy lanes whether they failed, a few in a round; this also makes drivers that collect
+ * launches pass them on. *busy: whether there is any. */
+static int ask(struct fm_device *device, bool *busy, struct fm_error *err)
+{
+    int64_t lanes = 0, number = 0;
     int status = 0;
+    for (struct fm_lane *lane = device->lane; lane; lane = lane->next) lanes += lane->first != NULL;
+    *busy = lanes > 0;
+    const int64_t groups = (lanes + ASKED - 1) / ASKED, turn = (int64_t)device->asked++;
     for (struct fm_lane *lane = device->lane; !status && lane; lane = lane->next) {
-        if (!lane->first || !lane->first->started) continue;
-        status = fm_card_use(device, lane->card, err);
-        if (status) break;
-        const cudaError_t found = cudaStreamQuery(lane->slot->stream);
-        if (found == cudaErrorNotReady)
-            cudaGetLastError();
-        else if (found == cudaErrorMemoryAllocation)
-            status = fm_cuda_check(device, cudaErrorUnknown, err, "run a lane's work");
-        else
-            status = fm_cuda_check(device, found, err, "run a lane's work");
+        if (!lane->first || number++ % groups != turn % groups) continue;
+        status = ask_lane(lane, err);
     }
     return status;
 }
 
-static void nap(int round, double left)
+static void nap(int round, bool busy, double left)
 {
     long nanoseconds = SHORTEST_NAP * (long)(round < 4 * SPINS ? 1 : 1 + (round - 4 * SPINS) / 8);
     if (nanoseconds > LONGEST_NAP) nanoseconds = LONGEST_NAP;
+    if (!busy) nanoseconds = IDLE_NAP;
     if ((double)nanoseconds > 1e9 * left) nanoseconds = (long)(1e9 * left);
     const struct timespec time = {.tv_nsec = nanoseconds > 0 ? nanoseconds : 0};
     nanosleep(&time, NULL);
@@ -232,15 +245,16 @@ static bool take_done(struct fm_device *device, struct fm_report *report)
 static int wait_until(struct fm_device *device, double deadline, struct fm_report *report,
                       struct fm_error *err)
 {
-    for (int round = 0;; round += round < INT32_MAX) {
+    bool busy = true;
+    for (int round = 0;; round += round < INT32_MAX / 2) {
         int status = look(device, err);
         if (status) return status;
         if (take_done(device, report)) return 1;
-        if (round == 0 || round > SPINS) status = ask(device, err);
+        if (round == 0 || round > SPINS) status = ask(device, &busy, err);
         if (status) return status;
         const double left = deadline - fm_cuda_seconds();
         if (round > 0 && left <= 0) return 0;
-        if (round > SPINS) nap(round, left);
+        if (round > SPINS) nap(round, busy, left);
     }
 }
 
