@@ -102,7 +102,7 @@ static inline void become(int thread)
 }
 
 static void leave(void) __attribute__((noreturn));
-static void leave(void)
+FM_NO_ASAN static void leave(void)
 {
     fm_switch_forever(b->caller);
 }
@@ -136,7 +136,7 @@ static void stuck(void)
 
 static void meet(struct warp *warp);
 
-static void thread_ended(void)
+FM_NO_ASAN static void thread_ended(void)
 {
     struct warp *warp = &b->warp[b->now >> 5];
     warp->ended |= 1u << (b->now & 31);
@@ -150,7 +150,7 @@ static void thread_ended(void)
     if (warp->meetings) meet(warp);
 }
 
-static void worker(int stack)
+FM_NO_ASAN static void worker(int stack)
 {
     int thread = b->start;
     for (;;) {

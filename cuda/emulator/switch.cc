@@ -10,9 +10,10 @@
 #include "emulator/switch.h"
 
 #ifdef FM_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if !defined(__x86_64__)
+#ifdef FM_UCONTEXT
 #include <ucontext.h>
 #endif
 
@@ -31,14 +32,14 @@ struct stacks {
     size_t caller_size;
     void *caller_fake;
 #endif
-#if !defined(__x86_64__)
+#ifdef FM_UCONTEXT
     ucontext_t context[FM_EMULATED_THREADS + 1];
 #endif
 };
 } // namespace
 static struct stacks *the;
 
-#if defined(__x86_64__)
+#ifndef FM_UCONTEXT
 extern "C" void fm_emulated_switch(void **save, void *to);
 #else
 static void fm_emulated_switch(void **save, void *to)
@@ -67,7 +68,7 @@ static bool is_stack(const void *to)
 }
 static void announce(void **fake, const void *to)
 {
-#if !defined(__x86_64__)
+#ifdef FM_UCONTEXT
     const ucontext_t *context = (const ucontext_t *)to;
     if (!is_stack(to)) {
         if (context >= the->context && context <= the->context + FM_EMULATED_THREADS)
@@ -89,16 +90,16 @@ void fm_switch(void **save, void *to)
     fm_emulated_switch(save, to);
     __sanitizer_finish_switch_fiber(fake, NULL, NULL);
 }
-#elif !defined(__x86_64__)
+#elif defined(FM_UCONTEXT)
 void fm_switch(void **save, void *to)
 {
     fm_emulated_switch(save, to);
 }
 #endif
 
-void fm_switch_forever(void *to)
+FM_NO_ASAN void fm_switch_forever(void *to)
 {
-    void *nobody;
+    static void *nobody;
 #ifdef FM_ASAN
     announce(NULL, to);
 #endif
@@ -106,7 +107,7 @@ void fm_switch_forever(void *to)
     abort(); /* nothing continues this stack */
 }
 
-static void begin(void)
+FM_NO_ASAN static void begin(void)
 {
     int number = the->fresh;
 #ifdef FM_ASAN
@@ -124,7 +125,11 @@ static void begin(void)
 
 void fm_stacks_reset(void)
 {
+    if (!the) return;
     the->free = the->made;
+#ifdef FM_ASAN
+    __asan_unpoison_memory_region(the->memory, (size_t)the->made * SIZE);
+#endif
     for (int i = 0; i < the->made; i++) the->list[i] = the->made - 1 - i;
 }
 
@@ -151,7 +156,7 @@ void *fm_stack_take(void (*entry)(int stack))
     the->fresh = number;
     size_t shift = (size_t)(number % 61) * 320 / 64 * 64;
     char *end = stack_of(number) + SIZE - shift;
-#if defined(__x86_64__)
+#ifndef FM_UCONTEXT
     void **top = (void **)end - 2;
     top[0] = (void *)begin;
     top[1] = NULL;

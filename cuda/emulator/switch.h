@@ -13,9 +13,21 @@
 #endif
 #endif
 
+/* -DFM_UCONTEXT tries it here. */
+#if !defined(__x86_64__) && !defined(FM_UCONTEXT)
+#define FM_UCONTEXT 1
+#endif
+
+/* Frames that are never returned to must not leave the sanitizer's marks on their stack. */
+#ifdef FM_ASAN
+#define FM_NO_ASAN __attribute__((no_sanitize_address))
+#else
+#define FM_NO_ASAN
+#endif
+
 /* Leaves the running stack, to be continued at *save, and goes on where `to` was saved or on a fresh stack.
  */
-#if defined(__x86_64__) && !defined(FM_ASAN)
+#if !defined(FM_UCONTEXT) && !defined(FM_ASAN)
 extern "C" void fm_emulated_switch(void **save, void *to);
 static inline void fm_switch(void **save, void *to)
 {
