@@ -81,6 +81,7 @@ JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+.DEFAULT_GOAL := all
 host: $(LIBRARY) $(if $(SAN),,$(SHARED)) $(PROGRAM)
 all: host $(if $(SAN)$(filter 0,$(CUDA)),,$(if $(wildcard cuda/arena.c),plugins))
 
