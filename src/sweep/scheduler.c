@@ -128,12 +128,18 @@ bool fm_schedule_busy(const struct fm_schedule *s, const struct fm_schedule_lane
     return false;
 }
 
+/* Whether a run has the device to itself now. */
+static bool runs_alone(const struct fm_schedule *s)
+{
+    for (int64_t i = 0; i < s->nlanes; i++)
+        if (s->lanes[i].run && s->lanes[i].waiting->alone) return true;
+    return false;
+}
+
 /* Whether the run may start beside those that run now. */
 static bool fits(const struct fm_schedule *s, const struct fm_waiting *next, int64_t cost)
 {
     if (!fm_schedule_busy(s, NULL)) return true;
-    for (int64_t i = 0; i < s->nlanes; i++)
-        if (s->lanes[i].run && s->lanes[i].waiting->alone) return false;
     return !next->alone && cost <= s->memory - s->memory_used;
 }
 
@@ -160,6 +166,7 @@ static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
 {
     int64_t busy = count_busy(s);
     for (int64_t i = 0; i < s->nlanes && busy < s->nlanes && !s->stopping; i++) {
+        if (runs_alone(s)) return 0;
         if (s->lanes[i].run) continue;
         for (int64_t w = s->first; w < s->nwaiting; w++) {
             struct fm_waiting *next = &s->waiting[w];
