@@ -48,6 +48,7 @@ struct fm_capture {
     CUstream_st *origin;
     enum cudaStreamCaptureMode mode;
     bool invalid;
+    bool excused; /* a call failed on demand meanwhile: it may end anyhow */
 };
 /* A graph on its way: which nodes can run, what the others wait for. */
 struct fm_replay {
@@ -136,6 +137,7 @@ void fm_emulated_streams_forget(void);
 
 /* graph.cc */
 cudaError_t fm_emulated_capture(CUstream_st *stream, const struct fm_task &task);
+void fm_emulated_captures_excuse(void);
 cudaError_t fm_emulated_capture_wait(CUstream_st *stream, CUevent_st *event);
 cudaError_t fm_emulated_capture_bad(CUstream_st *stream, cudaError_t status, const char *why);
 /* Runs one node that can run; true when that was the last. */

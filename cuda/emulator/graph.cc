@@ -49,6 +49,11 @@ bool fm_emulated_may_block(const char *call)
     return may;
 }
 
+void fm_emulated_captures_excuse(void)
+{
+    for (size_t i = 0; the && i < the->captures.size(); i++) the->captures[i]->excused = true;
+}
+
 cudaError_t fm_emulated_capture_bad(CUstream_st *stream, cudaError_t status, const char *why)
 {
     if (stream->capture) stream->capture->invalid = true;
@@ -158,6 +163,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     end_capture(capture);
     if (status) return status;
     if (capture->invalid) return fm_emulated_error(cudaErrorStreamCaptureInvalidated);
+    if (!whole && capture->excused) return fm_emulated_error(cudaErrorStreamCaptureUnjoined);
     if (!whole)
         return fm_emulated_capture_bad(stream, cudaErrorStreamCaptureUnjoined,
                                        "a stream that joined it was not waited for");

@@ -154,6 +154,7 @@ static int enter(int status, bool library)
     }
     s->counts.calls++;
     if (s->counts.calls != s->settings.fail_call) return 0;
+    fm_emulated_captures_excuse();
     if (s->settings.fail_status) status = s->settings.fail_status;
     if (s->settings.fail_sticky || (!library && fatal(status))) {
         fm_emulated_lose(library ? cudaErrorLaunchFailure : (cudaError_t)status);
