@@ -136,7 +136,7 @@ static const char network[] =
     "train: {loss: sparse_categorical_crossentropy, optimizer: {adam: {learning_rate: 0.01}}, batch_size: 6, "
     "epochs: 1}\n";
 
-static bool open_bench(struct ts_bench *bench, int64_t lanes, bool profile)
+static bool open_bench_on(struct ts_bench *bench, const struct fm_device_options *options)
 {
     for (uint32_t i = 0; i < N * ROWS * CHANNELS; i++) x[i] = ts_hashed(i, 1, 1, 0);
     for (uint32_t i = 0; i < N; i++) classes[i] = i * 7 % 3;
@@ -148,8 +148,13 @@ static bool open_bench(struct ts_bench *bench, int64_t lanes, bool profile)
                                          .classes = classes,
                                          .width = 1,
                                          .train = 45};
-    const struct fm_device_options options = {.lanes = lanes, .profile = profile};
-    return ts_bench_open_with(bench, &examples, network, cuda, &options);
+    return ts_bench_open_with(bench, &examples, network, cuda, options);
+}
+
+static bool open_bench(struct ts_bench *bench, int64_t lanes)
+{
+    const struct fm_device_options options = {.lanes = lanes};
+    return open_bench_on(bench, &options);
 }
 
 /* What a run gives: its state and the scores at the end. */
@@ -196,11 +201,11 @@ static void queue_run(struct ts_bench *bench, struct fm_lane *lane, struct outco
 }
 
 /* `lanes` such runs side by side; o[i] is what run i gave. */
-static void run_beside(int lanes, bool profile, struct outcome *o)
+static void run_on(const struct fm_device_options *options, int lanes, struct outcome *o)
 {
     struct ts_bench bench;
     struct fm_lane *lane[4];
-    cr_assert(open_bench(&bench, lanes, profile), "%s", bench.error.text);
+    cr_assert(open_bench_on(&bench, options), "%s", bench.error.text);
     memset(o, 0, (size_t)lanes * sizeof *o);
     for (int i = 0; i < lanes; i++) {
         lane[i] = ts_bench_lane(&bench, i % 2, i, NULL);
@@ -222,7 +227,7 @@ static void run_beside(int lanes, bool profile, struct outcome *o)
         cr_assert_eq(cuda->state_read(lane[i], o[i].blob, &bench.error), 0);
         cuda->lane_close(lane[i]);
     }
-    if (profile) {
+    if (options->profile) {
         struct fm_text text = {0};
         cr_assert_eq(cuda->profile(bench.device, &text, &bench.error), 0);
         cr_assert(strstr(text.data, "launching") && strstr(text.data, "waiting for the device"), "%s",
@@ -230,6 +235,12 @@ static void run_beside(int lanes, bool profile, struct outcome *o)
         fm_text_fini(&text);
     }
     ts_bench_close(&bench);
+}
+
+static void run_beside(int lanes, bool profile, struct outcome *o)
+{
+    const struct fm_device_options options = {.lanes = lanes, .profile = profile};
+    run_on(&options, lanes, o);
 }
 
 static void free_all(struct outcome *o, int count)
@@ -272,6 +283,53 @@ Test(cuda_lanes, no_way_of_running_changes_a_bit)
     free_all(want, 4);
 }
 
+/* Two cards of one kind share the lanes. */
+Test(cuda_lanes, two_cards_change_no_bit)
+{
+    const struct fm_device_options both = {.lanes = 4, .select = "0,1"};
+    struct outcome want[4], got[4];
+    start(order(1));
+    run_beside(4, false, want);
+    for (int i = 1; i < ORDERS; i += 3) {
+        struct fm_emulator_settings two = order(i);
+        two.cards = 2;
+        start(two);
+        run_on(&both, 4, got);
+        for (int run = 0; run < 4; run++) compare(&got[run], &want[run], "on two cards");
+        free_all(got, 4);
+        finish("two cards");
+    }
+    free_all(want, 4);
+    struct ts_bench bench;
+    struct fm_emulator_settings two = order(0);
+    two.cards = 2;
+    start(two);
+    cr_assert(open_bench_on(&bench, &both), "%s", bench.error.text);
+    struct fm_lane *lanes[4];
+    for (int i = 0; i < 4; i++) lanes[i] = ts_bench_lane(&bench, 0, i, NULL);
+    cr_assert(lanes[0]->card != lanes[1]->card && lanes[2]->card != lanes[3]->card);
+    for (int i = 0; i < 4; i++) cuda->lane_close(lanes[i]);
+    ts_bench_close(&bench);
+    finish("two cards");
+}
+
+/* A card with a display measures its chunks and may cut them shorter. */
+Test(cuda_lanes, a_watchdog_changes_no_bit)
+{
+    struct outcome want[2], got[2];
+    for (int direct = 0; direct < 2; direct++) {
+        struct fm_emulator_settings display = order(direct ? 3 : 4);
+        display.card = "gtx970";
+        display.no_graphs = direct != 0;
+        start(display);
+        run_beside(2, false, direct ? got : want);
+        finish("watchdog");
+    }
+    for (int i = 0; i < 2; i++) compare(&got[i], &want[i], "under a watchdog");
+    free_all(want, 2);
+    free_all(got, 2);
+}
+
 /* ---- counters ---- */
 
 Test(cuda_lanes, one_launch_for_many_steps_and_nothing_else)
@@ -281,7 +339,7 @@ Test(cuda_lanes, one_launch_for_many_steps_and_nothing_else)
     struct fm_emulator_counts before, after;
     struct fm_transfers first, second;
     struct fm_report report;
-    cr_assert(open_bench(&bench, 1, false), "%s", bench.error.text);
+    cr_assert(open_bench(&bench, 1), "%s", bench.error.text);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
     const struct fm_request evaluate = {.kind = FM_EVALUATE, .part = FM_PART_VAL};
     /* The first of each captures. */
@@ -329,7 +387,7 @@ Test(cuda_lanes, a_frozen_lane_is_not_fed)
     start(order(1));
     struct ts_bench bench;
     struct fm_report report;
-    cr_assert(open_bench(&bench, 1, false), "%s", bench.error.text);
+    cr_assert(open_bench(&bench, 1), "%s", bench.error.text);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
     struct fm_request endless = {
         .kind = FM_TRAIN, .steps = INT64_C(1) << 40, .learning_rate = 1e36, .on_nan = FM_ON_NAN_STOP};
@@ -414,7 +472,7 @@ Test(cuda_lanes, mistakes_of_the_caller)
     struct ts_bench bench;
     struct fm_error err = {0};
     char why[300];
-    cr_assert(open_bench(&bench, 1, false), "%s", bench.error.text);
+    cr_assert(open_bench(&bench, 1), "%s", bench.error.text);
     struct fm_lane *lane = ts_bench_lane(&bench, 0, 3, NULL), *none = NULL;
     const struct fm_request wrong[] = {
         {.kind = FM_TRAIN, .first_step = -1, .steps = 1},
@@ -453,7 +511,7 @@ Test(cuda_lanes, memory_is_refused_with_numbers)
     struct ts_bench bench;
     struct fm_lane *lanes[4096];
     int count = 0;
-    cr_assert(open_bench(&bench, 1, false), "%s", bench.error.text);
+    cr_assert(open_bench(&bench, 1), "%s", bench.error.text);
     while (count < 4096 && (lanes[count] = ts_bench_lane(&bench, 0, count, NULL))) count++;
     cr_assert(count > 0 && count < 4096);
     cr_assert_eq(bench.error.code, FM_ENOMEM);
@@ -478,7 +536,7 @@ static int small_run(struct fm_error *err)
     static float scores[N * 3];
     int64_t confusion[9];
     int status = 0;
-    if (!open_bench(&bench, 1, false)) status = bench.error.code;
+    if (!open_bench(&bench, 1)) status = bench.error.code;
     struct fm_lane *lane = status ? NULL : ts_bench_lane(&bench, 0, 1, NULL);
     if (!status && !lane) status = bench.error.code;
     const struct fm_request requests[] = {
