@@ -32,7 +32,7 @@ const struct fm_blas_table *fm_emulator_blas(void);
 
 /* For tests; all zero is what stands otherwise. Stays until it is set again. */
 struct fm_emulator_library {
-    int cudnn;      /* version, 0 = 91900 */
+    int cudnn;      /* version, 0 = 91900, or 91002 for a card that needs it */
     int built_for;  /* CUDA's, 0 = CUDART_VERSION */
     int no_choice;  /* no algorithm is usable */
     int no_getters; /* the getters of algorithms decline */

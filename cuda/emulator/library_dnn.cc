@@ -1,6 +1,8 @@
 // cuDNN's handles and descriptors.
 #include "emulator/library_private.h"
 
+#include <string.h>
+
 #include <deque>
 
 #define HANDLE      "cuDNN handle"
@@ -35,9 +37,11 @@ template <class T> static int unmake(T *object, const char *kind, const char *ca
     return entered;
 }
 
+// The newest that has code for the card: what a careful user installs.
 static size_t version(void)
 {
-    return fm_emulated_library()->cudnn ? (size_t)fm_emulated_library()->cudnn : 91900;
+    if (fm_emulated_library()->cudnn) return (size_t)fm_emulated_library()->cudnn;
+    return strcmp(fm_emulated_settings()->card, "gtx1060") == 0 ? 91002 : 91900;
 }
 static size_t cudart_version(void)
 {
