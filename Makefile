@@ -83,7 +83,7 @@ JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2
 
 .DEFAULT_GOAL := all
 host: $(LIBRARY) $(if $(SAN),,$(SHARED)) $(PROGRAM)
-all: host $(if $(SAN)$(filter 0,$(CUDA)),,$(if $(wildcard cuda/arena.c),plugins))
+all: host $(if $(SAN)$(filter 0,$(CUDA)),,plugins)
 
 # ---- what the objects were built with --------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ static int networks(void)
 
 Test(gpu, what_runs_beside_changes_no_bit)
 {
-    ts_check_all_beside(card());
+    ts_check_all_beside(card(), 3);
 }
 
 Test(gpu, steps_one_by_one_give_the_same_bits)
@@ -77,12 +77,17 @@ Test(gpu, evaluations)
     ts_check_a13(backend);
 }
 
+/* The plan's choice, own kernels alone, and the libraries wherever they can. */
+static const struct fm_device_options kernels[] = {{.lanes = 1, .kernels = FM_KERNELS_AUTO},
+                                                   {.lanes = 1, .kernels = FM_KERNELS_OWN},
+                                                   {.lanes = 1, .kernels = FM_KERNELS_LIBRARY}};
+
 Test(gpu, keras_on_the_card)
 {
-    ts_check_training(card());
+    for (int i = 0; i < 3; i++) ts_check_training(card(), &kernels[i]);
 }
 
 Test(gpu, random_networks)
 {
-    ts_check_random_networks(card(), 1, networks());
+    for (int i = 0; i < 3; i++) ts_check_random_networks(card(), &kernels[i], NULL, 1, networks());
 }
