@@ -48,11 +48,12 @@ done
 unset NVCC
 
 # sm_30: what clang-14 makes of the kernels with CUDA 11's headers; ptxas takes the PTX for its oldest card.
+# Our folder comes last: clang itself includes cuda.h, of which we have one as well.
 ptx() {
     local source=$1 name
     name=$(basename "${source%.cu}")
     "$clang" -x cuda --cuda-path="$root/clang11" -isystem "$root/clang11/include" --cuda-gpu-arch=sm_30 --no-cuda-version-check \
-        -Wno-unknown-cuda-version --cuda-device-only -S -O2 -std=c++14 -ffp-contract=off -Isrc -Iinclude -Icuda "$source" -o "$work/$name.ptx" &&
+        -Wno-unknown-cuda-version --cuda-device-only -S -O2 -std=c++14 -ffp-contract=off -Isrc -Iinclude -idirafter cuda "$source" -o "$work/$name.ptx" &&
         grep -q '^\.target sm_30' "$work/$name.ptx" &&
         "$root/clang11/bin/ptxas" -arch=sm_35 "$work/$name.ptx" -o "$work/$name.cubin" 2>"$work/$name.log" || {
         cat "$work/$name.log" >&2 2>/dev/null

@@ -121,7 +121,7 @@ case $what in
 clang11)
     if [ ! -f "$done_mark" ]; then
         wheels "$folder/wheels" nvidia-cuda-nvcc-cu11==11.8.89 nvidia-cuda-runtime-cu11==11.8.89
-        mkdir -p "$folder/bin" "$folder/include"
+        mkdir -p "$folder/bin" "$folder/include" "$folder/lib64" # clang wants lib64, empty as it is
         cp "$folder/wheels/nvidia/cuda_nvcc/bin/ptxas" "$folder/bin/"
         chmod +x "$folder/bin/ptxas"
         cp -r "$folder/wheels/nvidia/cuda_nvcc/nvvm" "$folder/"
