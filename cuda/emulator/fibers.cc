@@ -34,10 +34,6 @@ struct warp {
     int source[32];
     unsigned ballot[32], asked[32]; /* results of a vote: ballot and participants */
 };
-struct place { /* of a thread that waits */
-    void *at;
-    int stack;
-};
 struct block {
     const struct fm_kernel *kernel;
     void *caller;
@@ -47,6 +43,8 @@ struct block {
     int barrier_kind, barrier_line, barrier_true, barrier_result;
     const char *barrier_file;
     bool failed;
+    bool sweeps, first;  /* the sweep at the start */
+    int at;              /* the sweep's place in `sequence` */
     unsigned turn, able; /* position in `order`; positions whose warps may have a thread that can run */
     unsigned order[WARPS], position[WARPS];
     int lanes; /* 0 forwards, 1 backwards, else rotated by `rotation` */
@@ -54,7 +52,8 @@ struct block {
     int64_t switches;
     struct uint3 index[FM_EMULATED_THREADS];
     dim3 indexed; /* the block that `index` is for */
-    struct place waiting[FM_EMULATED_THREADS];
+    int sequence[FM_EMULATED_THREADS];
+    void *waiting[FM_EMULATED_THREADS]; /* where each thread goes on; NULL: it has not begun */
     struct warp warp[WARPS];
 };
 } // namespace
@@ -67,7 +66,11 @@ int fm_emulated_lane;
 unsigned char *fm_emulated_dynamic;
 }
 
-/* ---- who is next --------------------------------------------------------------------------------------- */
+/* ---- who is next ---------------------------------------------------------------------------------------
+ *
+ * After the start and after every barrier all threads can run: a sweep goes through them in one fixed
+ * sequence, and nothing is looked up. The first shuffle or vote ends the sweep; from then on masks say which
+ * threads can run. */
 
 static inline int pick_lane(unsigned mask)
 {
@@ -77,8 +80,7 @@ static inline int pick_lane(unsigned mask)
     return (int)((unsigned)__builtin_ctz(turned) + b->rotation) & 31;
 }
 
-/* A thread that can run, or -1. */
-static inline int pick(void)
+static int pick_by_mask(void)
 {
     for (;;) {
         struct warp *warp = &b->warp[b->order[b->turn]];
@@ -91,14 +93,38 @@ static inline int pick(void)
     }
 }
 
+/* A thread that can run, or -1. */
+static inline int pick(void)
+{
+    if (!b->sweeps) return pick_by_mask();
+    return ++b->at < b->threads ? b->sequence[b->at] : -1;
+}
+
 static inline void become(int thread)
 {
-    struct warp *warp = &b->warp[thread >> 5];
     b->now = thread;
-    warp->ready &= ~(1u << (thread & 31));
-    warp->begun |= 1u << (thread & 31);
     threadIdx = b->index[thread];
     fm_emulated_lane = thread & 31;
+    if (b->sweeps) return;
+    struct warp *warp = &b->warp[thread >> 5];
+    warp->ready &= ~(1u << (thread & 31));
+    warp->begun |= 1u << (thread & 31);
+}
+
+static void end_sweep(void)
+{
+    int now = (int)b->position[b->now >> 5];
+    for (int p = 0; p < b->warps; p++) {
+        struct warp *warp = &b->warp[b->order[p]];
+        unsigned seen = p < now ? warp->there : 0;
+        for (int i = b->at; p == now && i >= 0 && b->sequence[i] >> 5 == b->now >> 5; i--)
+            seen |= 1u << (b->sequence[i] & 31);
+        warp->begun = b->first ? seen : warp->there;
+        warp->ready = b->first ? 0 : warp->there & ~seen;
+    }
+    b->turn = (unsigned)now;
+    b->able = (unsigned)(((uint64_t)1 << b->warps) - 1) & ~((1u << now) - 1);
+    b->sweeps = false;
 }
 
 static void leave(void) __attribute__((noreturn));
@@ -163,10 +189,10 @@ FM_NO_ASAN static void worker(int stack)
             fm_stack_give(stack);
             leave();
         }
-        if (b->warp[thread >> 5].begun >> (thread & 31) & 1) {
+        if (b->waiting[thread]) {
             b->switches++;
             fm_stack_give(stack);
-            fm_switch_forever(b->waiting[thread].at);
+            fm_switch_forever(b->waiting[thread]);
         }
     }
 }
@@ -178,11 +204,11 @@ static inline __attribute__((always_inline)) void wait(void)
     if (next < 0) stuck();
     if (next != me) {
         b->switches++;
-        if (b->warp[next >> 5].begun >> (next & 31) & 1) {
-            fm_switch(&b->waiting[me].at, b->waiting[next].at);
+        if (b->waiting[next]) {
+            fm_switch(&b->waiting[me], b->waiting[next]);
         } else {
             b->start = next;
-            fm_switch(&b->waiting[me].at, fm_stack_take(worker));
+            fm_switch_fresh(&b->waiting[me], worker);
         }
     }
     become(me);
@@ -197,9 +223,9 @@ static void release_all(void)
     if (b->barrier_kind == FM_BARRIER_AND) b->barrier_result = b->barrier_true == all;
     if (b->barrier_kind == FM_BARRIER_COUNT) b->barrier_result = b->barrier_true;
     b->at_barrier = 0;
-    for (int w = 0; w < b->warps; w++) b->warp[w].ready = b->warp[w].there;
-    b->able = (unsigned)(((uint64_t)1 << b->warps) - 1);
-    b->turn = 0;
+    b->sweeps = true;
+    b->first = false;
+    b->at = -1;
 }
 
 extern "C" int fm_emulated_sync(int kind, int predicate, const char *file, int line)
@@ -262,6 +288,7 @@ static void come(unsigned mask, const char *file, int line)
                           mask, file, line);
         wrong();
     }
+    if (b->sweeps) end_sweep();
     int i = 0;
     while (i < warp->meetings && warp->meeting[i].mask != mask) i++;
     if (i == warp->meetings) {
@@ -326,7 +353,16 @@ static void set_up(const struct fm_kernel *kernel)
         b->order[other] = held;
     }
     b->rotation = (unsigned)(mixed >> 59);
-    for (int w = 0; w < b->warps; w++) b->position[b->order[w]] = (unsigned)w;
+    for (int p = 0, i = 0; p < b->warps; p++) {
+        int w = (int)b->order[p], lanes = b->threads - 32 * w;
+        b->position[w] = (unsigned)p;
+        b->warp[w].there = lanes >= 32 ? 0xffffffffu : (1u << lanes) - 1;
+        for (unsigned mask = b->warp[w].there; mask; i++) {
+            int lane = pick_lane(mask);
+            b->sequence[i] = 32 * w + lane;
+            mask &= ~(1u << lane);
+        }
+    }
     if (memcmp(&b->indexed, &kernel->block, sizeof b->indexed) != 0) {
         b->indexed = kernel->block;
         for (unsigned i = 0; i < (unsigned)b->threads; i++)
@@ -341,17 +377,16 @@ static void run_block(void)
 {
     b->live = b->threads;
     b->at_barrier = b->ended = 0;
-    b->turn = 0;
-    b->able = (unsigned)(((uint64_t)1 << b->warps) - 1);
+    b->sweeps = b->first = true;
+    b->at = -1;
+    memset(b->waiting, 0, (size_t)b->threads * sizeof *b->waiting);
     for (int w = 0; w < b->warps; w++) {
         struct warp *warp = &b->warp[w];
-        int lanes = b->threads - 32 * w;
-        warp->there = lanes >= 32 ? 0xffffffffu : (1u << lanes) - 1;
-        warp->begun = warp->ready = warp->ended = warp->voters = 0;
+        warp->ended = warp->voters = 0;
         warp->meetings = 0;
     }
     b->start = pick();
-    fm_switch(&b->caller, fm_stack_take(worker));
+    fm_switch_fresh(&b->caller, worker);
 }
 
 /* Blocks in the order of the threads; a shuffled order steps by a number that shares no factor with theirs.

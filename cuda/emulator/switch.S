@@ -25,5 +25,28 @@ fm_emulated_switch:
         ret
         .cfi_endproc
         .size fm_emulated_switch, . - fm_emulated_switch
+
+# void fm_emulated_start(void **save, void *top, void (*entry)(int stack), int stack): calls `entry` on a fresh
+# stack. A call, because the processor foresees where calls go and returns come from.
+        .globl fm_emulated_start
+        .hidden fm_emulated_start
+        .type fm_emulated_start, @function
+fm_emulated_start:
+        .cfi_startproc
+        endbr64
+        pushq %rbp
+        pushq %rbx
+        pushq %r12
+        pushq %r13
+        pushq %r14
+        pushq %r15
+        movq %rsp, (%rdi)
+        movq %rsi, %rsp
+        movl %ecx, %edi
+        xorl %ebp, %ebp
+        call *%rdx
+        ud2
+        .cfi_endproc
+        .size fm_emulated_start, . - fm_emulated_start
 #endif
         .section .note.GNU-stack, "", @progbits

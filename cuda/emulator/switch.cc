@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #endif
 
-static const size_t GUARD = 64 << 10, SIZE = 256 << 10;
+static const size_t GUARD = 64 << 10, SIZE = (256 << 10) + 4096;
 
 namespace
 {
@@ -41,6 +41,7 @@ static struct stacks *the;
 
 #ifndef FM_UCONTEXT
 extern "C" void fm_emulated_switch(void **save, void *to);
+extern "C" void fm_emulated_start(void **save, void *top, void (*entry)(int stack), int stack);
 #else
 static void fm_emulated_switch(void **save, void *to)
 {
@@ -107,22 +108,6 @@ FM_NO_ASAN void fm_switch_forever(void *to)
     abort(); /* nothing continues this stack */
 }
 
-FM_NO_ASAN static void begin(void)
-{
-    int number = the->fresh;
-#ifdef FM_ASAN
-    const void *bottom;
-    size_t size;
-    __sanitizer_finish_switch_fiber(NULL, &bottom, &size);
-    if (!is_stack(bottom)) {
-        the->caller_bottom = bottom;
-        the->caller_size = size;
-    }
-#endif
-    the->entry(number);
-    abort();
-}
-
 void fm_stacks_reset(void)
 {
     if (!the) return;
@@ -148,16 +133,29 @@ static void make(void)
     the->list[the->free++] = number;
 }
 
-void *fm_stack_take(void (*entry)(int stack))
+#if defined(FM_UCONTEXT) || defined(FM_ASAN)
+FM_NO_ASAN static void begin(void)
 {
-    if (!the || !the->free) make();
-    int number = the->list[--the->free];
-    the->entry = entry;
-    the->fresh = number;
-    size_t shift = (size_t)(number % 61) * 320 / 64 * 64;
-    char *end = stack_of(number) + SIZE - shift;
+    int number = the->fresh;
+#ifdef FM_ASAN
+    const void *bottom;
+    size_t size;
+    __sanitizer_finish_switch_fiber(NULL, &bottom, &size);
+    if (!is_stack(bottom)) {
+        the->caller_bottom = bottom;
+        the->caller_size = size;
+    }
+#endif
+    the->entry(number);
+    abort();
+}
+
+/* What to switch to so that `begin` runs on the stack that ends at `end`. */
+static void *prepare(int number, char *end)
+{
 #ifndef FM_UCONTEXT
     void **top = (void **)end - 2;
+    (void)number;
     top[0] = (void *)begin;
     top[1] = NULL;
     return top - 6; /* six registers, whatever they hold */
@@ -169,6 +167,21 @@ void *fm_stack_take(void (*entry)(int stack))
     context->uc_link = NULL;
     makecontext(context, begin, 0);
     return context;
+#endif
+}
+#endif
+
+void fm_switch_fresh(void **save, void (*entry)(int stack))
+{
+    if (!the || !the->free) make();
+    int number = the->list[--the->free];
+    char *end = stack_of(number) + SIZE - (size_t)(number % 61) * 320;
+#if defined(FM_UCONTEXT) || defined(FM_ASAN)
+    the->entry = entry;
+    the->fresh = number;
+    fm_switch(save, prepare(number, end));
+#else
+    fm_emulated_start(save, end, entry, number);
 #endif
 }
 

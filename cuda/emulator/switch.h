@@ -25,8 +25,7 @@
 #define FM_NO_ASAN
 #endif
 
-/* Leaves the running stack, to be continued at *save, and goes on where `to` was saved or on a fresh stack.
- */
+/* Leaves the running stack, to be continued at *save, and goes on where `to` was saved. */
 #if !defined(FM_UCONTEXT) && !defined(FM_ASAN)
 extern "C" void fm_emulated_switch(void **save, void *to);
 static inline void fm_switch(void **save, void *to)
@@ -39,9 +38,9 @@ void fm_switch(void **save, void *to);
 /* The running stack is never continued. */
 void fm_switch_forever(void *to) __attribute__((noreturn));
 
-/* A fresh stack on which `entry` will run, with the stack's number, when it is switched to. Numbers are given
- * back while still running on them: nothing else runs until the switch. */
-void *fm_stack_take(void (*entry)(int stack));
+/* As fm_switch, to a fresh stack on which `entry` runs with the stack's number and never returns. Numbers are
+ * given back while still running on them: nothing else runs until the switch. */
+void fm_switch_fresh(void **save, void (*entry)(int stack));
 void fm_stack_give(int stack);
 void fm_stacks_reset(void); /* all are free again */
 
