@@ -21,7 +21,9 @@ int fm_arena_init(struct fm_arena *arena, void *base, int64_t size)
 {
     size -= size % FM_CUDA_ALIGN;
     *arena = (struct fm_arena){.base = base, .size = size, .first = piece_new(0, size, NULL)};
-    return arena->first ? 0 : FM_ENOMEM;
+    if (arena->first) return 0;
+    *arena = (struct fm_arena){0};
+    return FM_ENOMEM;
 }
 
 void fm_arena_fini(struct fm_arena *arena)

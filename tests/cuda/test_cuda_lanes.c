@@ -610,3 +610,10 @@ Test(cuda_lanes, every_third_call_is_the_last)
 {
     fail_calls(true, 2, 3);
 }
+
+Test(cuda_lanes, every_allocation_of_host_memory_fails)
+{
+    start(order(1));
+    ts_check_allocations(cuda);
+    finish("allocations");
+}

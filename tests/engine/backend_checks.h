@@ -14,6 +14,7 @@ void ts_check_portable(const struct fm_backend *backend);
 void ts_check_snapshots(const struct fm_backend *backend);
 void ts_check_cancel(const struct fm_backend *backend);
 void ts_check_closing(const struct fm_backend *backend);
+void ts_check_allocations(const struct fm_backend *backend); /* of host memory, each failed in turn */
 
 /* test_nan.c */
 void ts_check_frozen(const struct fm_backend *backend, const char *policy, float bad);

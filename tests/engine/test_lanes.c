@@ -447,7 +447,7 @@ static void check_transfers(const struct fm_backend *backend)
 }
 
 /* Whichever allocation fails, it is FM_ENOMEM, nothing leaks and the device goes on. */
-static void check_allocations(const struct fm_backend *backend)
+void ts_check_allocations(const struct fm_backend *backend)
 {
     struct ts_bench bench;
     open_bench(&bench, backend, 1);
@@ -527,5 +527,5 @@ Test(engine_lanes, transfers)
 }
 Test(engine_lanes, allocations_fail_in_turn)
 {
-    on_both(check_allocations);
+    on_both(ts_check_allocations);
 }
