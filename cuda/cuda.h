@@ -120,8 +120,8 @@ struct fm_device {
     struct fm_profile *profile; /* run --profile */
 };
 
-/* check.c. 0, or a negative code with a sentence in err ("the copy of the weights to card 0 failed: out of
- * memory (2)"); marks the device lost for errors after which CUDA cannot go on. FM_ENOMEM for want of memory,
+/* check.c. 0, or a negative code with a sentence in err ("could not copy to the card: the card is out of
+ * memory"); marks the device lost for errors after which CUDA cannot go on. FM_ENOMEM for want of memory,
  * FM_EDEVICE otherwise. `what` completes "could not ...". */
 int fm_cuda_check(struct fm_device *device, cudaError_t status, struct fm_error *err, const char *what);
 /* 0, or FM_EDEVICE with the first reason: to be called before anything else by whatever would use CUDA. */

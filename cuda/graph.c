@@ -177,3 +177,16 @@ void fm_cuda_graphs_free(struct fm_device *device, struct fm_cuda_slot *slot)
     for (int i = 0; i < slot->ngraphs && !device->dead; i++) cudaGraphExecDestroy(slot->graphs[i].exec);
     slot->ngraphs = 0;
 }
+
+void fm_cuda_graphs_keep(struct fm_device *device, struct fm_cuda_slot *slot, const float *scores)
+{
+    int kept = 0;
+    for (int i = 0; i < slot->ngraphs; i++) {
+        const struct fm_cuda_graph *graph = &slot->graphs[i];
+        if (!graph->scores || graph->scores == scores)
+            slot->graphs[kept++] = *graph;
+        else if (!device->dead)
+            cudaGraphExecDestroy(graph->exec);
+    }
+    slot->ngraphs = kept;
+}

@@ -5,7 +5,7 @@
 #include "lane.h"
 
 #define FM_CUDA_RING   8  /* requests of a lane in flight */
-#define FM_CUDA_GRAPHS 40 /* more than a lane can have: five lengths of a step and of four evaluations */
+#define FM_CUDA_GRAPHS 40 /* more than a lane can have: five lengths of a step and of six evaluations */
 
 /* Mapped pinned memory: kernels write, the host reads. */
 struct fm_cuda_words {
@@ -102,6 +102,8 @@ void fm_cuda_slot_give(struct fm_cuda_slot *slot);
 int fm_cuda_chunk(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t units, int64_t *fed,
                   struct fm_error *err);
 void fm_cuda_graphs_free(struct fm_device *device, struct fm_cuda_slot *slot);
+/* All but those that write scores elsewhere: they are of lanes that stood in this place before. */
+void fm_cuda_graphs_keep(struct fm_device *device, struct fm_cuda_slot *slot, const float *scores);
 
 /* request.c: enqueues what there is room for. FM_EDEVICE when the device is lost; a failure that is only the
  * lane's breaks the lane. */

@@ -83,7 +83,9 @@ int fm_cuda_slot_take(struct fm_lane *lane, struct fm_error *err)
         if (!slot->lane && (!best || fits(slot, lane))) best = slot;
     if (!best) status = make_slot(lane->device, lane->card, &best, err);
     if (status) return status;
-    if (!fits(best, lane)) {
+    if (fits(best, lane)) {
+        fm_cuda_graphs_keep(lane->device, best, lane->scores);
+    } else {
         fm_cuda_graphs_free(lane->device, best);
         memset(best->warm, 0, sizeof best->warm);
         /* Profiles keep events of every call, so few steps are marked at a time. */

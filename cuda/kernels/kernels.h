@@ -86,10 +86,10 @@ cudaError_t fm_cuda_restore(struct fm_cuda_place place, void *state, const void 
  */
 
 /* The first launch of a step or chunk: it sets control.n. Row i gets example number example[i] and weight[i]
- * (training: example weight x class weight; evaluation: 1; 0 in invalid rows). Training: place step % pass_steps * batch + i of the pass's permutation (base/random.h's Feistel rounds
- * over Philox, bit for bit), or set order without shuffle; evaluation: place control.at + i of the part. The
- * window goes to out as (stored - shift) * factor with rows of zeros around (data/slab.c), or to letters
- * (FM_NO_LETTER around). */
+ * (training: example weight x class weight; evaluation: 1; 0 in invalid rows). Training: place step %
+ * pass_steps * batch + i of the pass's permutation (base/random.h's Feistel rounds over Philox, bit for bit),
+ * or set order without shuffle; evaluation: place control.at + i of the part. The window goes to out as
+ * (stored - shift) * factor with rows of zeros around (data/slab.c), or to letters (FM_NO_LETTER around). */
 cudaError_t fm_cuda_gather(struct fm_cuda_place place, int length, int channels, struct fm_cuda_tensor out,
                            struct fm_cuda_bytes letters, int64_t *example, float *weight);
 cudaError_t fm_cuda_onehot(struct fm_cuda_place place, int length, int alphabet, struct fm_cuda_bytes letters,
@@ -154,8 +154,8 @@ cudaError_t fm_cuda_bias_grad(struct fm_cuda_place place, int rows, int channels
 cudaError_t fm_cuda_bias_activation(struct fm_cuda_place place, int rows, int channels, const float *bias,
                                     struct fm_cuda_activation activation, struct fm_cuda_tensor y);
 
-/* ---- elements.cu, pool.cu, norms.cu, dropout.cu
- * ------------------------------------------------------------ */
+/* ---- elements.cu, pool.cu, batch_norm.cu, layer_norm.cu, dropout.cu --------------------------------------
+ */
 
 cudaError_t fm_cuda_activate(struct fm_cuda_place place, int rows, int channels, struct fm_cuda_tensor x,
                              struct fm_cuda_activation activation, struct fm_cuda_tensor y);
@@ -217,7 +217,7 @@ cudaError_t fm_cuda_layer_norm_grad(struct fm_cuda_place place, int rows, int ch
 cudaError_t fm_cuda_dropout(struct fm_cuda_place place, int rows, int channels, int index, int id,
                             int spatial, struct fm_cuda_tensor x, int accumulate, struct fm_cuda_tensor y);
 
-/* ---- loss.cu: losses, their gradients, scores, evaluation sums
+/* ---- loss.cu, head.cu, tally.cu: losses, their gradients, scores, evaluation sums
  * --------------------------------------------- */
 
 struct fm_cuda_loss {
@@ -237,9 +237,9 @@ cudaError_t fm_cuda_head(struct fm_cuda_place place, struct fm_cuda_loss loss, i
                          struct fm_cuda_tensor x, struct fm_cuda_weights w, const float *bias,
                          const int64_t *example, const float *weight, struct fm_cuda_tensor z, float *losses,
                          struct fm_cuda_tensor dz, float *scores);
-/* After the scores of a chunk: adds losses and errors, in an order that only n decides, to the control block, counts the confusion
- * matrix (whole numbers, atomics; cleared by the caller before), copies scores to all[at + i], and goes on to
- * the next chunk: control.at; idle after the last. all, confusion may be NULL. */
+/* After the scores of a chunk: adds losses and errors, in an order that only n decides, to the control block,
+ * counts the confusion matrix (whole numbers, atomics; cleared by the caller before), copies scores to all[at
+ * + i], and goes on to the next chunk: control.at; idle after the last. all, confusion may be NULL. */
 cudaError_t fm_cuda_tally(struct fm_cuda_place place, struct fm_cuda_loss loss, const int64_t *example,
                           const float *losses, const float *scores, float *all,
                           unsigned long long *confusion);
@@ -277,8 +277,8 @@ struct fm_cuda_update {
     int nesterov, amsgrad, centered, momentum;
 };
 /* gradients = sum of partials + regularisers; norms; the batch's loss (sum weight * loss / n + penalty, in
- * double, in an order that only n decides); decides as on_nan says: control.loss, norm, bad, frozen, counts, loss_sum, last
- * finite values; global clip's scale. Reference: src/engine/host/run.c (train_step) and
+ * double, in an order that only n decides); decides as on_nan says: control.loss, norm, bad, frozen, counts,
+ * loss_sum, last finite values; global clip's scale. Reference: src/engine/host/run.c (train_step) and
  * engine/reference/optimizer.inc, exactly. */
 cudaError_t fm_cuda_norm(struct fm_cuda_place place, struct fm_cuda_update update);
 /* Clip, decoupled decay, optimizer (unless control.bad); then the step is over: tail->iterations,

@@ -8,8 +8,8 @@
  *
  * Tiles (rows are taps x channels): 64x64 for large layers, 32x32 for middling ones, 64x24 for dense layers
  * of 20 to 24 units, 16x24 with 16 slices for first layers of one channel (few weights, many positions), 64x8
- * for heads. Tile and splits minimise fm_tile_cost plus the traffic of the partial sums, for about 20
- * multiprocessors. Groups of few channels: a thread per weight and slice (weight_direct). */
+ * for heads. Tile and splits minimise fm_tile_cost plus the traffic of the partial sums. Groups of few
+ * channels: a thread per weight and slice (weight_direct). */
 #include <limits.h>
 
 #include "kernels/divide.h"

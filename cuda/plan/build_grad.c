@@ -144,7 +144,6 @@ static int norm_grad(struct fm_cuda_builder *b, int op, enum fm_cuda_call_kind k
     call->out[0] = o->out[0];
     call->out[1] = o->in[3]; /* mean and variance or deviation: read, but places of the step like outputs */
     call->out[2] = o->in[4];
-    call->wide = o->out[1] >= 0; /* gamma is trained */
     call->scratch = 4 * (kind == FM_CALL_BATCH_NORM_GRAD
                              ? fm_cuda_batch_norm_scratch(call->rows, call->length, call->channels)
                              : fm_cuda_layer_norm_scratch(call->rows, call->length, call->channels));

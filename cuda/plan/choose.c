@@ -96,25 +96,28 @@ static void widen(struct fm_cuda_builder *b, const struct fm_op *op)
     if (role_of(op) != FM_ROLE_INPUT_GRAD && (conv.pad > 0 || after > 0)) room->zero = true;
 }
 
+/* Kernels count a batch's elements in ints, and threads beyond the last one too. */
+static bool fits(int64_t rows, int64_t channels, int64_t examples)
+{
+    const int64_t most = INT32_MAX - 4096;
+    return rows <= most && channels <= most && rows * channels <= most && rows * channels * examples <= most;
+}
+
 static int set_examples(struct fm_cuda_builder *b)
 {
     const struct fm_program *p = b->program;
+    const int64_t most = b->plan->batch > b->chunk ? b->plan->batch : b->chunk;
     for (int t = 0; t < p->ntensors; t++) {
+        const struct fm_tensor *tensor = &p->tensors[t];
         struct fm_cuda_room *room = &b->plan->rooms[t];
-        const int64_t rows = p->tensors[t].rows + room->before + room->after;
-        int64_t example, most = b->plan->batch > b->chunk ? b->plan->batch : b->chunk, all;
-        if (rows > INT32_MAX || p->tensors[t].channels > INT32_MAX) goto too_large;
-        example = rows * p->tensors[t].channels;
-        if (example > INT32_MAX) goto too_large;
-        all = example * most;
-        if (all > INT32_MAX) goto too_large;
-        room->example = (int)example;
-        continue;
-    too_large:
-        return fm_fail(b->err, FM_ENOMEM,
-                       "a tensor of %" PRId64 " x %" PRId64
-                       " has more than 2^31 numbers at batch size %" PRId64 ": take a smaller batch_size",
-                       p->tensors[t].rows, p->tensors[t].channels, b->plan->batch);
+        const bool each = tensor->kind == FM_TENSOR_INPUT || tensor->kind == FM_TENSOR_ACTIVATION;
+        const int64_t rows = tensor->rows + room->before + room->after;
+        if (!fits(rows, tensor->channels, each ? most : 1))
+            return fm_fail(b->err, FM_ENOMEM,
+                           "a tensor of %" PRId64 " x %" PRId64
+                           " has more than 2^31 numbers at batch size %" PRId64 ": take a smaller batch_size",
+                           tensor->rows, tensor->channels, b->plan->batch);
+        room->example = (int)(rows * tensor->channels);
     }
     return 0;
 }

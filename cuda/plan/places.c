@@ -16,7 +16,7 @@ static int64_t round_up(int64_t value, int64_t step)
 }
 
 /* Each at a multiple of 4 floats, so that they can be read four at a time. Kernels that cuDNN reads are
- * turned into its order, [out][in][taps]. */
+ * turned into its order, [out][taps][in]. */
 int fm_cuda_place_variables(struct fm_cuda_builder *b)
 {
     const struct fm_program *p = b->program;

@@ -7,7 +7,7 @@
  * kernel can; the sensor net takes at most 12 calls a step, the protein net at most 16.
  *
  * Library: with kernels = auto a convolution or product goes to cuDNN or cuBLAS when it is large (a rule by
- * arithmetic in library_rule.c), with `library` whenever one can take it, with `own` never. cuDNN reads rows
+ * arithmetic in choose.c), with `library` whenever one can take it, with `own` never. cuDNN reads rows
  * of zeros around its input (halo): the plan lays such tensors out with them; they are cleared once when a
  * lane opens and never written.
  *

@@ -1,0 +1,74 @@
+/* Slots of the CUDA backend on the emulator: what is kept from lane to lane. */
+#include <criterion/criterion.h>
+
+#include "cuda.h"
+#include "emulator/emulator.h"
+#include "lane_private.h"
+#include "support/bench.h"
+
+static const struct fm_backend *const cuda = &fm_backend_cuda;
+
+enum { N = 24, ROWS = 6 };
+
+static void open_bench(struct ts_bench *bench)
+{
+    static float x[N * ROWS];
+    static uint32_t classes[N];
+    for (uint32_t i = 0; i < N * ROWS; i++) x[i] = ts_hashed(i, 1, 1, 0);
+    for (uint32_t i = 0; i < N; i++) classes[i] = i % 2;
+    const struct ts_examples examples = {.n = N,
+                                         .rows = ROWS,
+                                         .channels = 1,
+                                         .x = x,
+                                         .nclasses = 2,
+                                         .classes = classes,
+                                         .width = 1,
+                                         .train = 16};
+    const struct fm_device_options options = {.lanes = 1};
+    const struct fm_emulator_settings settings = {.policy = FM_EMULATOR_RANDOM, .seed = 5};
+    fm_emulator_reset(&settings);
+    cr_assert(ts_bench_open_with(bench, &examples,
+                                 "model: [flatten, {dense: {units: 2, activation: softmax}}]\n"
+                                 "train: {loss: sparse_categorical_crossentropy, batch_size: 4}\n",
+                                 cuda, &options),
+              "%s", bench->error.text);
+}
+
+/* Other runs of the same network find their block where the last one's was, but their scores elsewhere:
+ * graphs that write scores where none lie any more must not fill the slot, or it would never capture again.
+ */
+Test(cuda_slots, scores_that_move_use_up_no_graphs)
+{
+    struct ts_bench bench;
+    struct fm_report report;
+    float scores[N * 2];
+    const void *place = NULL, *last = NULL;
+    open_bench(&bench);
+    struct fm_card *card = &bench.device->cards[0];
+    for (int run = 0; run < FM_CUDA_GRAPHS + 4; run++) {
+        struct fm_lane *lane = ts_bench_lane(&bench, 0, run, NULL);
+        cr_assert_not_null(lane, "%s", bench.error.text);
+        const struct fm_request evaluate = {
+            .kind = FM_EVALUATE, .part = FM_PART_VAL, .returns = FM_RETURN_SCORES, .scores = scores};
+        cr_assert(ts_bench_train(&bench, lane, 0, 2, &report));
+        cr_assert(ts_bench_do(&bench, lane, &evaluate, &report));
+        cr_assert(run == 0 || (lane->base == place && lane->scores != last), "the test is of no use");
+        const struct fm_cuda_slot *slot = lane->slot;
+        cr_assert(!slot->direct && slot->ngraphs <= 3, "run %d: %d graphs", run, slot->ngraphs);
+        for (int i = 0; i < slot->ngraphs; i++)
+            cr_assert(!slot->graphs[i].scores || slot->graphs[i].scores == lane->scores);
+        place = lane->base;
+        last = lane->scores;
+        const int64_t bytes = lane->plan->layout.bytes;
+        cuda->lane_close(lane);
+        /* Something small now lies behind the block, so the next scores find their old place taken. */
+        void *block = fm_arena_take(&card->arena, bytes);
+        cr_assert(block == place && fm_arena_take(&card->arena, 1));
+        fm_arena_give(&card->arena, block);
+    }
+    ts_bench_close(&bench);
+    struct fm_emulator_counts counts;
+    fm_emulator_count(&counts);
+    cr_assert_eq(counts.faults, 0, "%s", fm_emulator_fault());
+    cr_assert_eq(counts.live, 0);
+}
