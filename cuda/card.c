@@ -94,10 +94,6 @@ int fm_card_open(struct fm_device *device, struct fm_card *card, int number, str
         status = fm_cuda_check(device, cudaMemGetInfo(&free_bytes, &total), err, "ask for its memory");
     if (status) return status;
     snprintf(card->name, sizeof card->name, "%.*s", (int)sizeof card->name - 1, properties.name);
-    if (cudaDeviceGetPCIBusId(card->bus, (int)sizeof card->bus, number) != cudaSuccess) {
-        cudaGetLastError();
-        card->bus[0] = '\0';
-    }
     card->total = (int64_t)total;
     card->watchdog = attribute(cudaDevAttrKernelExecTimeout, number) != 0;
     card->opened = true;

@@ -84,7 +84,6 @@ struct fm_cuda_fold {
 struct fm_card {
     int number; /* CUDA's ordinal, after CUDA_VISIBLE_DEVICES */
     char name[64];
-    char bus[20];
     int64_t total;       /* bytes */
     bool watchdog;       /* a display is attached: launches must stay short */
     cudaStream_t stream; /* for loading and blobs */

@@ -24,7 +24,7 @@ endif
 # contract none by itself: device and emulator round alike.
 define PLUGIN
 HOST_$(1) = $$(ALL_CFLAGS) -Icuda $$(CUDA_$(1)_INCLUDE) -DFM_LIBDIRS='"$$(CUDA_$(1)_LIBDIRS)"' \
-	-DFM_ARCHS='"$$(CUDA_$(1)_ARCHS)"' -DFM_CUDA_NAME=$(1)
+	-DFM_CUDA_NAME=$(1)
 DEVICE_$(1) = -std=c++14 -O3 $$(CUDA_$(1)_GENERATE) -Wno-deprecated-gpu-targets -fmad=false -lineinfo \
 	$$(if $$(WERROR),$$(CUDA_$(1)_WARNINGS)) -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wno-unused-function$$(if $$(WERROR),$$(comma)-Werror) \
 	-Isrc -Iinclude -Icuda
