@@ -1,13 +1,22 @@
 /* Lanes on a GPU. A lane takes a slot - stream, pinned memory, graphs, kept from lane to lane - and a block
  * of the card's arena.
  *
- * A request becomes: begin (a kernel), steps or chunks, end (a kernel that writes the answer into mapped
- * pinned memory, its number last). Steps go in chunks of K (16), one graph launch each; a watch kernel at the
- * end of a graph signals `through`; at most two chunks are in flight, and the third is enqueued by `wait`
- * when the first is through. A graph is captured once per slot, plan, block address after one uncaptured
- * step, and replayed for every chunk, request and run that fits it; steps beyond the request's end do nothing
- * (control.activity is idle by then). Where capture is impossible the same calls are enqueued directly: same
- * bits.
+ * A request becomes: begin (a kernel), steps or chunks of examples, end (a kernel that writes the answer into
+ * mapped pinned memory, its number last). Steps go in chunks of K (16), one graph launch each; the last
+ * kernel of a graph counts `through` and tells whether the lane went idle (fm_cuda_signal), so that the rest
+ * of a frozen request is never enqueued. At most two chunks of a lane are in flight; the third is enqueued by
+ * `wait` when the first is through. What is shorter than a quarter of K takes a graph of a quarter, or of a
+ * sixteenth; steps beyond the request's end do nothing (control.activity is idle by then). A graph is
+ * captured once per slot, plan, block address and length, after one uncaptured step, and replayed for every
+ * chunk, request and run that fits it. Where capture is impossible the same calls are enqueued directly: same
+ * bits. Where a display has a watchdog, chunks are timed and K is halved until they are short enough.
+ *
+ * Several requests of a lane are enqueued behind each other, so that the card never waits for the host
+ * between an epoch, its evaluation, a snapshot and the next epoch. A cancel is seen where a chunk would be
+ * enqueued; what is wholly enqueued runs to its end and is reported as done.
+ *
+ * A launch that fails for want of memory fails its lane: everything pending is answered with FM_ENOMEM and
+ * the lane can only be closed. Any other failure loses the device (cuda.h).
  *
  * `wait` looks at the answers' words, hands out reports in the order they became complete, feeds lanes, and
  * asks the streams now and then whether they failed. It never synchronises.
