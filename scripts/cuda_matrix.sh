@@ -20,8 +20,10 @@ versions() {
     local text
     printf '%s\n' '#if __has_include(<cudnn.h>)' '#include <cudnn.h>' 'fm_is cuDNN CUDNN_MAJOR.CUDNN_MINOR' '#endif' \
         '#if __has_include(<cublas_v2.h>)' '#include <cublas_v2.h>' 'fm_is cuBLAS CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR' '#endif' >"$work/versions.cu"
+    # Lines that tell where a macro came from stand between the words.
     # shellcheck disable=SC2046
-    text=$($(value "$1_NVCC") -E $(value "$1_HEADERS") "$work/versions.cu" 2>/dev/null | sed -n 's/^fm_is //p' | sed 's/ \. /./; s/ *\. */./' | paste -sd,)
+    text=$($(value "$1_NVCC") -E $(value "$1_HEADERS") "$work/versions.cu" 2>/dev/null | grep -v '^#' | tr '\n' ' ' |
+        grep -o 'fm_is [a-zA-Z]* *[0-9]* *\. *[0-9]*' | sed 's/fm_is //; s/ *\. */./; s/  */ /g' | paste -sd, | sed 's/,/, /')
     echo "${text:-no headers}"
 }
 

@@ -73,17 +73,20 @@ PTXAS_FLAGS     +=
 P
 }
 
-only_headers() { # NAME==VERSION... -> $folder/libraries/include
-    if [ -z "$headers" ] || [ -f "$folder/libraries/include/cudnn.h" ]; then return 0; fi
+only_headers() { # NAME==VERSION...
+    if [ -z "$headers" ] || [ -f "$libraries/include/cudnn.h" ]; then return 0; fi
     rm -rf "$folder/wheels.libraries"
     wheels "$folder/wheels.libraries" "$@"
-    mkdir -p "$folder/libraries/include"
+    mkdir -p "$libraries/include"
     local part
-    for part in "$folder"/wheels.libraries/nvidia/*/include; do cp -r "$part/." "$folder/libraries/include/"; done
+    for part in "$folder"/wheels.libraries/nvidia/*/include; do cp -r "$part/." "$libraries/include/"; done
     rm -rf "$folder/wheels.libraries"
 }
 
 done_mark=$folder/.complete
+# Beside bin/, where scripts/cuda_probe.sh looks for them.
+libraries=$folder/libraries
+if [ "$what" = 13 ]; then libraries=$folder/wheels/nvidia/cu13/libraries; fi
 case $what in
 13)
     if [ ! -f "$done_mark" ]; then
