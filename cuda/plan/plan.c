@@ -173,7 +173,7 @@ bool fm_cuda_supports(const struct fm_device *device, const struct fm_program *p
 int64_t fm_cuda_cost(const struct fm_device *device, const struct fm_program *program, int64_t batch)
 {
     const struct fm_cuda_plan *plan = plan_of(device, program, batch, NULL);
-    return plan ? plan->layout.bytes : INT64_MAX / 4; /* it is added to */
+    return plan ? plan->layout.bytes : INT64_MAX;
 }
 
 uint64_t fm_cuda_plan_hash(const struct fm_device *device, const struct fm_program *program, int64_t batch)
