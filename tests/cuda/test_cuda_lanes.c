@@ -571,7 +571,7 @@ static int small_run(struct fm_error *err)
 }
 
 /* Each call fails once, or from then on: a clean error or a clean run, everything given back. */
-static void fail_calls(bool sticky, int64_t first, int64_t step)
+static void fail_calls(int with, bool sticky, int64_t first, int64_t step)
 {
     struct fm_emulator_counts counts;
     struct fm_error err;
@@ -585,7 +585,7 @@ static void fail_calls(bool sticky, int64_t first, int64_t step)
         struct fm_emulator_settings settings = order((int)(n % 4));
         settings.fail_call = n;
         settings.fail_sticky = sticky;
-        if (sticky) settings.fail_status = 700;
+        settings.fail_status = with;
         start(settings);
         const int status = small_run(&err);
         cr_assert(status == 0 || status == FM_ENOMEM || status == FM_EDEVICE, "call %d: %d, %s", (int)n,
@@ -603,12 +603,18 @@ static void fail_calls(bool sticky, int64_t first, int64_t step)
 
 Test(cuda_lanes, every_call_fails_once)
 {
-    fail_calls(false, 1, 1);
+    fail_calls(0, false, 1, 1);
+}
+
+/* A launch that fails for want of memory fails the lane, not the device. */
+Test(cuda_lanes, every_other_call_wants_memory)
+{
+    fail_calls(2, false, 1, 2);
 }
 
 Test(cuda_lanes, every_third_call_is_the_last)
 {
-    fail_calls(true, 2, 3);
+    fail_calls(700, true, 2, 3);
 }
 
 Test(cuda_lanes, every_allocation_of_host_memory_fails)
