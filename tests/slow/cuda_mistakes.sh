@@ -55,7 +55,8 @@ split_lists() {
 
 # The commands that make would use, one a line, and what the tests are linked from.
 ask_make() {
-    "${make[@]}" -n build/tests/foldmill_tests 2>/dev/null >"$scratch/commands"
+    "${make[@]}" -n build/tests/foldmill_tests 2>/dev/null |
+        sed -e ':more' -e '/\\$/ { N; s/\\\n//; b more' -e '}' >"$scratch/commands"
     link=$(grep -e ' -o build/tests/foldmill_tests ' "$scratch/commands" | tail -n 1)
     [ -n "$link" ] || return 1
     local word
@@ -213,7 +214,8 @@ chosen() {
 }
 
 if ! "${make[@]}" -s -j"$jobs" build/tests/foldmill_tests || ! split_lists || ! ask_make ||
-    ! link_tests "$scratch/sound"; then
+    ! link_tests "$scratch/sound" 2>"$scratch/log"; then
+    tail -n 20 "$scratch/log"
     bad "the tests of CUDA build"
     summary
 fi
