@@ -370,3 +370,46 @@ Test(cuda_update, sums_over_splits_and_tiles)
     h.weight_decay = 0;
     check_orders(s, h, "sgd");
 }
+
+/* No sum of these is exact. */
+static float third(int variable, int split, int i)
+{
+    return partial_value(0, variable, split, i) / 3;
+}
+
+/* Bits depend on the order of a sum: split after split, whether vectors can be loaded or not. */
+Test(cuda_update, partial_sums_are_added_in_the_order_of_splits)
+{
+    struct subject s = {.nvariables = 2,
+                        .variable = {{.count = 1028, .splits = MOST_SPLITS}, {.count = 37, .splits = 3}}};
+    const float one[1] = {1};
+    float w[4096];
+    int partial = 0, moved = 0;
+    s.update.optimizer = FM_OPTIMIZER_SGD;
+    open_subject(&s, 0);
+    begin(&s, FM_ON_NAN_STOP, 0, 1,
+          1); /* from 0, at a rate of 1: the parameters are the gradient's opposite */
+    for (int v = 0; v < s.nvariables; v++)
+        for (int k = 0; k < s.variable[v].splits; k++, partial += partial_stride(&s.variable[v])) {
+            for (int i = 0; i < s.variable[v].count; i++) w[i] = third(v, k, i);
+            fm_emulator_poke((float *)s.update.partials + partial, w,
+                             (size_t)s.variable[v].count * sizeof *w);
+        }
+    set_losses(&s, 1, one, one);
+    end_step(&s);
+    on_device_get(w, s.update.parameters, (size_t)s.floats * sizeof *w);
+    for (int v = 0; v < s.nvariables; v++) {
+        const struct variable *variable = &s.variable[v];
+        for (int i = 0; i < variable->count; i++) {
+            float sum = third(v, 0, i), other = sum;
+            for (int k = 1; k < variable->splits; k++) {
+                sum += third(v, k, i);
+                other += third(v, variable->splits - k, i);
+            }
+            cr_assert_eq(w[variable->offset + i], -sum, "variable %d, %d", v, i);
+            moved += sum != other;
+        }
+    }
+    cr_assert(moved > 100, "the order must show");
+    on_device_close(&s.device);
+}
