@@ -49,9 +49,10 @@ struct fm_cuda_conv fm_cuda_conv_of(const struct fm_op *op)
         c.groups = (int)op->conv.groups;
         c.pad = (int)op->conv.pad_before;
     } else if (op->dense.letters) {
+        /* Each row is so many letters, flattened, or one. */
         c.in_channels = (int)op->dense.alphabet;
-        c.in_rows = c.taps = (int)(op->in_channels / op->dense.alphabet);
-        c.out_rows = 1;
+        c.taps = c.stride = (int)(op->in_channels / op->dense.alphabet);
+        c.in_rows = (int)op->in_rows * c.taps;
     }
     return c;
 }

@@ -45,6 +45,7 @@ struct outcome {
     unsigned char *blob; /* at the end */
     size_t size;
     int64_t classes, *confusion;
+    bool blew_up; /* a step was not finite */
 };
 
 static void free_outcome(struct outcome *o)
@@ -184,8 +185,9 @@ static bool run(const struct ts_random_net *net, const struct manner *m, struct 
     keep_parameters(&bench, o);
     m->backend->lane_close(lane);
     ts_bench_close(&bench);
-    if (o->steps < STEPS) free_outcome(o);
-    return o->steps == STEPS;
+    o->blew_up = o->steps < STEPS;
+    if (o->blew_up) free_outcome(o);
+    return !o->blew_up;
 }
 
 /* ---- near the reference ---- */
@@ -308,6 +310,9 @@ static bool check_elsewhere(const struct manner *there, uint64_t seed)
     again.options.guard = 0;
     again.resumed = true;
     const bool ran = run(&net, there, &got);
+    if (got.blew_up)
+        cr_assert(!run(&net, &reference, &want), "seed %d: only %s's training is not finite\n%s", (int)seed,
+                  there->backend->name, net.yaml.data);
     if (ran) {
         cr_assert(run(&net, &reference, &want));
         compare(&got, &want, there->backend->name, seed, &net);
