@@ -12,9 +12,10 @@
  * lane opens and never written.
  *
  * A lane's memory is one block of the arena; all places are offsets into it, multiples of FM_CUDA_ALIGN.
- * First the record (struct fm_cuda_lane), then the state, snapshots, gradients, partial sums, tensors,
- * reports. Tensors whose lifetimes do not meet share room; with options.guard they do not and stand apart,
- * the gaps filled with a pattern. */
+ * First the record (struct fm_cuda_lane), then what has to be zero, the state, snapshots, gradients, what
+ * belongs to the rows at hand, lists and partial sums, scratch and workspace, tensors. Tensors whose
+ * lifetimes do not meet share room; with options.guard they do not and stand apart, the gaps filled with a
+ * pattern. */
 #ifndef FM_CUDA_PLAN_H
 #define FM_CUDA_PLAN_H
 
