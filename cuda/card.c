@@ -146,11 +146,19 @@ int fm_card_arena(struct fm_device *device, struct fm_card *card, struct fm_erro
     int status = fm_card_room(device, card, &bytes, err);
     if (status) return status;
     void *base = NULL;
+    const int64_t offered = bytes;
     cudaError_t made = cudaErrorMemoryAllocation;
     for (; bytes >= (1 << 20) && made == cudaErrorMemoryAllocation; bytes -= bytes / 8) {
         made = cudaMalloc(&base, (size_t)bytes);
         if (made == cudaSuccess) break;
         cudaGetLastError();
+    }
+    if (made == cudaErrorMemoryAllocation) {
+        char size[FM_BYTES_TEXT];
+        return fm_fail(err, FM_ENOMEM,
+                       "the card has no piece of 1 MB for lanes among the %s that can be used: end other "
+                       "programs that use it, or take a larger card or --device cpu",
+                       fm_show_bytes(offered, size));
     }
     status = fm_cuda_check(device, made, err, "make room for lanes on the card");
     if (status) return status;

@@ -169,7 +169,7 @@ static int open_libraries(struct fm_device *device, struct fm_error *err)
         if (!device->cards[i].blas) device->kind.cublas = 0;
     }
     if (choice == FM_KERNELS_LIBRARY && !device->kind.cudnn && !device->kind.cublas)
-        return fm_fail(err, FM_EDEVICE, "--kernels library: %s; --kernels own needs none",
+        return fm_fail(err, FM_EUSAGE, "--kernels library: %s; --kernels own needs none",
                        device->why_no_library);
     return 0;
 }

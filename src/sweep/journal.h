@@ -49,7 +49,8 @@ int fm_journal_close(struct fm_journal *journal, struct fm_error *err);
 int fm_journal_compare(struct fm_journal *journal, const struct fm_prepared *p, enum fm_journal_state *state,
                        char *why, size_t why_size, struct fm_error *err);
 /* True when nothing was left to do, and neither the part of the file that may change (space_hash) nor the
- * data did: a run answers at once. */
+ * data did: a run answers at once. Never where a trial is invalid because a device cannot compute it: the
+ * next call may come with another device. */
 int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p, bool *finished,
                         struct fm_error *err);
 

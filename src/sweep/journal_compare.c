@@ -150,9 +150,18 @@ static int data_unchanged(struct fm_journal *journal, const struct fm_prepared *
     return rc;
 }
 
+/* What one device cannot compute another may: a sweep with such trials is planned anew at every call. */
+static int refused_by_device(struct fm_journal *journal, int64_t *trials, struct fm_error *err)
+{
+    return fm_sql_integer(&journal->sql,
+                          "SELECT count(*) FROM trial WHERE listed AND NOT valid AND reason_code = 'device'",
+                          0, trials, err, "");
+}
+
 int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p, bool *finished,
                         struct fm_error *err)
 {
+    int64_t refused = 0;
     *finished = false;
     sqlite3_stmt *row = NULL;
     int rc = fm_sql_query(&journal->sql, &row, "SELECT finished, space_hash FROM sweep", err, "");
@@ -162,6 +171,8 @@ int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p,
     bool same = sqlite3_column_int(row, 0) && (uint64_t)sqlite3_column_int64(row, 1) == p->space_hash;
     sqlite3_reset(row);
     if (!same) return 0;
+    rc = refused_by_device(journal, &refused, err);
+    if (rc || refused) return rc;
     return data_unchanged(journal, p, finished, err);
 }
 

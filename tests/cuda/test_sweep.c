@@ -263,6 +263,8 @@ Test(cuda_sweep, tells_what_stands_in_the_way)
     cr_expect(cli_has(cli.result.err, "there is no setting 'nonsense'"), "%s", cli.result.err);
     cr_expect_eq(run_with("cards=2", "--device cuda:2"), 2);
     cr_expect(cli_has(cli.result.err, "there is no card 2"), "%s", cli.result.err);
+    cr_expect_eq(run_with("no_library", "--device cuda --kernels library"), 2, "calling again is of no use");
+    cr_expect(cli_has(cli.result.err, "--kernels own needs none"), "%s", cli.result.err);
     cr_expect_eq(run_with("memory=3000", "--device cuda"), 1);
     cr_expect(cli_has(cli.result.err, "the data take"), "%s", cli.result.err);
     cr_expect_eq(run_with("", "--device auto --kernels own"), 2);
@@ -276,6 +278,19 @@ Test(cuda_sweep, tells_what_stands_in_the_way)
     cr_expect(cli_has(cli.result.out, "\ncuda:0 ") && cli_has(cli.result.out, "\ncuda:1 ") &&
                   cli_has(cli.result.out, "sm_86"),
               "%s", cli.result.out);
+}
+
+Test(cuda_sweep, what_a_gpu_cannot_compute_the_cpu_can_on_the_same_journal)
+{
+    static const char words[] = "--device cuda --set train.epochs=1 --set train.batch_size=70000";
+    cr_expect_eq(run_with("", words), 2);
+    cr_expect(cli_has(cli.result.err, "take a smaller batch_size"), "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.out, "\"status\": \"invalid\""), "%s", cli.result.out);
+    cr_expect_eq(run_with("", "--device cpu --set train.epochs=1 --set train.batch_size=70000"), 0, "%s",
+                 cli.result.err);
+    cr_expect(cli_has(cli.result.out, "\"status\": \"completed\""), "%s", cli.result.out);
+    cr_expect_eq(run_with("", words), 0, "what is finished stays: %s", cli.result.err);
+    cr_expect(cli_has(cli.result.out, "\"status\": \"completed\""), "%s", cli.result.out);
 }
 
 Test(cuda_sweep, another_kind_of_gpu_is_refused_and_profiles_are_printed)
