@@ -49,14 +49,14 @@ int fm_dnn_check(struct fm_device *device, int status, const char *call, struct 
 {
     char why[160];
     const int code = fm_dnn_judge(device, status, call, why, sizeof why, err);
-    return code <= 0 ? code : fm_fail(err, FM_EDEVICE, "cuDNN failed: %s", why);
+    return code <= 0 ? code : fm_fail(err, FM_EDEVICE, "cuDNN failed: %s; --kernels own needs none", why);
 }
 
 int fm_blas_check(struct fm_device *device, int status, const char *call, struct fm_error *err)
 {
     char why[160];
     const int code = fm_blas_judge(device, status, call, why, sizeof why, err);
-    return code <= 0 ? code : fm_fail(err, FM_EDEVICE, "cuBLAS failed: %s", why);
+    return code <= 0 ? code : fm_fail(err, FM_EDEVICE, "cuBLAS failed: %s; --kernels own needs none", why);
 }
 
 /* Versions whose files hold no code for old cards (seen in the files, ../shared/cuda_matrix.md 1). What they
