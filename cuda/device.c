@@ -54,8 +54,11 @@ static void tell_none(cudaError_t status, char *why, size_t why_size)
         snprintf(why, why_size, "CUDA says '%s' (%d)", cudaGetErrorString(status), (int)status);
 }
 
+/* The first CUDA call of a sweep. Streams share the card's hardware queues, and lanes in one queue wait for
+ * each other: there are 8 unless more, at most 32, are asked for before CUDA starts. */
 static int count_cards(int *count, char *why, size_t why_size)
 {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     *count = 0;
     const cudaError_t status = cudaGetDeviceCount(count);
     if (status == cudaSuccess && *count > 0) return 0;

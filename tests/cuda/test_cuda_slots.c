@@ -1,5 +1,6 @@
 /* Slots of the CUDA backend on the emulator: what is kept from lane to lane. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "cuda.h"
 #include "emulator/emulator.h"
@@ -32,6 +33,20 @@ static void open_bench(struct ts_bench *bench)
                                  "train: {loss: sparse_categorical_crossentropy, batch_size: 4}\n",
                                  cuda, &options),
               "%s", bench->error.text);
+}
+
+/* CUDA reads it when it starts: without it 16 lanes would share 8 hardware queues. */
+Test(cuda_slots, lanes_ask_for_hardware_queues)
+{
+    struct ts_bench bench;
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    open_bench(&bench);
+    ts_bench_close(&bench);
+    cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "5", 1);
+    open_bench(&bench);
+    ts_bench_close(&bench);
+    cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "5", "what the user says stays");
 }
 
 /* Other runs of the same network find their block where the last one's was, but their scores elsewhere:
