@@ -108,7 +108,7 @@ holding() {
 
 # One toolkit -> assignments, unless one of the same major version stood before it.
 probe() {
-    local nvcc=$1 host=() archs generate include top major version runtime libraries headers warnings depend header folder own
+    local nvcc=$1 host=() archs generate include top major version runtime libraries headers warnings depend header folder own places
     case $nvcc in *[[:space:]\$\#:\']*) note "$nvcc: its path has a character that make cannot stand" && return ;; esac
     rm -f "$work"/log*
     if ! "$nvcc" --version >/dev/null 2>&1; then note "$nvcc does not run" && return; fi
@@ -119,17 +119,17 @@ probe() {
     case " $majors " in *" $major "*) return ;; esac
     if ! choose_architectures; then note "$nvcc makes code for none of ${WANT:-$every}" && return; fi
     top=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
-    mapfile -t include < <(folders INCLUDES; for folder in "$top/include" /usr/include; do echo "$folder"; done)
-    include=$(holding cuda_runtime_api.h "${include[@]}")
+    mapfile -t places < <(folders INCLUDES; printf '%s\n' "$top/include" /usr/include)
+    include=$(holding cuda_runtime_api.h "${places[@]}")
     include=${include%%:*}
     if [ -z "$include" ]; then note "$nvcc has no cuda_runtime_api.h" && return; fi
-    mapfile -t runtime < <(folders LIBRARIES; printf '%s\n' "$top/lib64" "$top/lib" /usr/lib/x86_64-linux-gnu)
-    runtime=$(holding libcudart_static.a "${runtime[@]}")
+    mapfile -t places < <(folders LIBRARIES; printf '%s\n' "$top/lib64" "$top/lib" /usr/lib/x86_64-linux-gnu)
+    runtime=$(holding libcudart_static.a "${places[@]}")
     runtime=${runtime%%:*}
     if [ -z "$runtime" ]; then note "$nvcc has no libcudart_static.a" && return; fi
-    mapfile -t libraries < <(printf '%s\n' ${CUDNN:+"$CUDNN/lib" "$CUDNN/lib64" "$CUDNN"} "$top/lib64" "$top/lib" \
+    mapfile -t places < <(printf '%s\n' ${CUDNN:+"$CUDNN/lib" "$CUDNN/lib64" "$CUDNN"} "$top/lib64" "$top/lib" \
         "$top"/../cudnn/lib "$top"/../cublas/lib "$runtime")
-    libraries=$(holding 'lib@(cudnn|cublas).so.*' "${libraries[@]}")
+    libraries=$(holding 'lib@(cudnn|cublas).so.*' "${places[@]}")
     # Headers of cuDNN and cuBLAS are only compared with; a folder of them that holds another CUDA's as well would
     # replace nvcc's own.
     headers=''
