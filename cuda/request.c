@@ -146,7 +146,8 @@ static int begin_work(struct fm_lane *lane, const struct fm_cuda_work *work, str
                                         .loss_sum = r->loss_sum};
     const struct fm_cuda_place place =
         fm_cuda_place_of(lane, r->kind == FM_EVALUATE ? FM_CUDA_EVALUATES : FM_CUDA_TRAINS);
-    void *state = lane->base + layout->state, *slot = lane->base + layout->snapshot[r->slot];
+    const bool moves = r->kind == FM_SNAPSHOT || r->kind == FM_RESTORE; /* else its slot may be anything */
+    void *state = lane->base + layout->state, *slot = lane->base + layout->snapshot[moves ? r->slot : 0];
     cudaError_t status = cudaSuccess;
     switch (r->kind) {
     case FM_TRAIN: status = fm_cuda_request_begin(place, begin); break;

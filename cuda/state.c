@@ -7,6 +7,8 @@
 
 #include "base/memory.h"
 
+_Static_assert((int)FM_SLOTS <= (int)FM_CUDA_SLOTS, "the control block has a place for every slot");
+
 int64_t fm_cuda_state_size(const struct fm_lane *lane)
 {
     return fm_cuda_blob_size(lane->plan, lane->program);
