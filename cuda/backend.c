@@ -5,6 +5,7 @@
 
 #include "engine/plugin.h"
 #include "lane.h"
+#include "range.h"
 
 #ifdef FM_EMULATED
 #include "emulator/emulator.h"
@@ -17,6 +18,14 @@ static int open_device(struct fm_device **device, const struct fm_device_options
     fm_emulator_from_environment();
 #endif
     return fm_cuda_open(device, options, err);
+}
+
+static void range(const char *name)
+{
+    if (name)
+        FM_RANGE_BEGIN(name);
+    else
+        FM_RANGE_END();
 }
 
 const struct fm_backend fm_backend_cuda = {
@@ -49,6 +58,7 @@ const struct fm_backend fm_backend_cuda = {
     .plan_choices = fm_cuda_plan_choices,
     .plan_use = fm_cuda_plan_use,
     .profile = fm_cuda_profile,
+    .range = range,
 };
 
 #define TEXT_OF(x) #x

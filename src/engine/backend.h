@@ -212,6 +212,8 @@ struct fm_backend {
                     const char *choices, struct fm_error *err);
     /* Where the time went since open, as a table (options: profile). */
     int (*profile)(struct fm_device *device, struct fm_text *text, struct fm_error *err);
+    /* Tells profilers of the device what the caller does from now on ("journal"); NULL: that is over. */
+    void (*range)(const char *name);
 };
 
 /* One of the backends that are built in, by name, a table that lives as long as the process; `auto` is the

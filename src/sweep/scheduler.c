@@ -225,7 +225,9 @@ static int loop(struct fm_schedule *s, struct fm_error *err)
         struct fm_schedule_lane *lane = rc ? lane_of(s, report.lane) : NULL;
         if (lane) rc = fm_schedule_report(s, lane, &report, err);
         if (rc < 0) return rc;
+        if (s->backend->range) s->backend->range("journal");
         rc = fm_journal_commit(s->journal, false, err);
+        if (s->backend->range) s->backend->range(NULL);
         if (rc) return rc;
         tell_progress(s, false);
     }
