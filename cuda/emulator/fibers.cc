@@ -34,6 +34,7 @@ struct warp {
     int source[32];
     unsigned ballot[32], asked[32]; /* results of a vote: ballot and participants */
 };
+enum sweep { NO_SWEEP, BLOCK_SWEEP, WARP_SWEEP };
 struct block {
     const struct fm_kernel *kernel;
     void *caller;
@@ -43,16 +44,17 @@ struct block {
     int barrier_kind, barrier_line, barrier_true, barrier_result;
     const char *barrier_file;
     bool failed;
-    bool sweeps, first;  /* the sweep at the start */
-    int at;              /* the sweep's place in `sequence` */
+    enum sweep sweep;
+    bool first;          /* the sweep at the start */
+    int at, end;         /* the sweep's place in `sequence` */
     unsigned turn, able; /* position in `order`; positions whose warps may have a thread that can run */
     unsigned order[WARPS], position[WARPS];
     int lanes; /* 0 forwards, 1 backwards, else rotated by `rotation` */
     unsigned rotation;
     int64_t switches;
     struct uint3 index[FM_EMULATED_THREADS];
-    dim3 indexed; /* the block that `index` is for */
-    int sequence[FM_EMULATED_THREADS];
+    dim3 indexed;                                         /* the block that `index` is for */
+    int sequence[FM_EMULATED_THREADS], begins[WARPS + 1]; /* of each position */
     void *waiting[FM_EMULATED_THREADS]; /* where each thread goes on; NULL: it has not begun */
     struct warp warp[WARPS];
 };
@@ -70,7 +72,7 @@ unsigned char *fm_emulated_dynamic;
  *
  * After the start and after every barrier all threads can run: a sweep goes through them in one fixed
  * sequence, and nothing is looked up. The first shuffle or vote ends the sweep; from then on masks say which
- * threads can run. */
+ * threads can run - except that a shuffle or vote of a whole warp begins a sweep through that warp. */
 
 static inline int pick_lane(unsigned mask)
 {
@@ -93,11 +95,21 @@ static int pick_by_mask(void)
     }
 }
 
+static int pick_after_sweep(void)
+{
+    if (b->sweep == BLOCK_SWEEP) return -1;
+    struct warp *warp = &b->warp[b->order[b->turn]];
+    warp->begun = warp->there;
+    warp->ready = 0;
+    b->sweep = NO_SWEEP;
+    return pick_by_mask();
+}
+
 /* A thread that can run, or -1. */
 static inline int pick(void)
 {
-    if (!b->sweeps) return pick_by_mask();
-    return ++b->at < b->threads ? b->sequence[b->at] : -1;
+    if (b->sweep == NO_SWEEP) return pick_by_mask();
+    return ++b->at < b->end ? b->sequence[b->at] : pick_after_sweep();
 }
 
 static inline void become(int thread)
@@ -105,13 +117,29 @@ static inline void become(int thread)
     b->now = thread;
     threadIdx = b->index[thread];
     fm_emulated_lane = thread & 31;
-    if (b->sweeps) return;
+    if (b->sweep != NO_SWEEP) return;
     struct warp *warp = &b->warp[thread >> 5];
     warp->ready &= ~(1u << (thread & 31));
     warp->begun |= 1u << (thread & 31);
 }
 
-static void end_sweep(void)
+static void begin_sweep(enum sweep sweep, int from, int end)
+{
+    b->sweep = sweep;
+    b->at = from - 1;
+    b->end = end;
+}
+
+static void end_warp_sweep(void)
+{
+    struct warp *warp = &b->warp[b->order[b->turn]];
+    warp->begun = warp->there;
+    warp->ready = 0;
+    for (int i = b->at + 1; i < b->end; i++) warp->ready |= 1u << (b->sequence[i] & 31);
+    b->sweep = NO_SWEEP;
+}
+
+static void end_block_sweep(void)
 {
     int now = (int)b->position[b->now >> 5];
     for (int p = 0; p < b->warps; p++) {
@@ -124,7 +152,7 @@ static void end_sweep(void)
     }
     b->turn = (unsigned)now;
     b->able = (unsigned)(((uint64_t)1 << b->warps) - 1) & ~((1u << now) - 1);
-    b->sweeps = false;
+    b->sweep = NO_SWEEP;
 }
 
 static void leave(void) __attribute__((noreturn));
@@ -223,9 +251,8 @@ static void release_all(void)
     if (b->barrier_kind == FM_BARRIER_AND) b->barrier_result = b->barrier_true == all;
     if (b->barrier_kind == FM_BARRIER_COUNT) b->barrier_result = b->barrier_true;
     b->at_barrier = 0;
-    b->sweeps = true;
     b->first = false;
-    b->at = -1;
+    begin_sweep(BLOCK_SWEEP, 0, b->threads);
 }
 
 extern "C" int fm_emulated_sync(int kind, int predicate, const char *file, int line)
@@ -265,8 +292,15 @@ static void exchange(struct warp *warp, const struct meeting *meeting)
         warp->asked[lane] = come;
     }
     warp->voters &= ~come;
-    warp->ready |= come;
-    b->able |= 1u << b->position[warp - b->warp];
+    unsigned position = b->position[warp - b->warp];
+    if (come == warp->there) {
+        b->turn = position;
+        begin_sweep(WARP_SWEEP, b->begins[position], b->begins[position + 1]);
+    } else {
+        if (b->sweep == WARP_SWEEP) end_warp_sweep();
+        warp->ready |= come;
+    }
+    b->able |= 1u << position;
 }
 
 static void meet(struct warp *warp)
@@ -288,7 +322,7 @@ static void come(unsigned mask, const char *file, int line)
                           mask, file, line);
         wrong();
     }
-    if (b->sweeps) end_sweep();
+    if (b->sweep == BLOCK_SWEEP) end_block_sweep();
     int i = 0;
     while (i < warp->meetings && warp->meeting[i].mask != mask) i++;
     if (i == warp->meetings) {
@@ -299,8 +333,12 @@ static void come(unsigned mask, const char *file, int line)
                           b->now, file, line, warp->meeting[i].file, warp->meeting[i].line);
         wrong();
     }
-    warp->meeting[i].come |= bit;
-    meet(warp);
+    struct meeting *meeting = &warp->meeting[i];
+    meeting->come |= bit;
+    if (!(mask & warp->there & ~warp->ended & ~meeting->come)) {
+        exchange(warp, meeting);
+        *meeting = warp->meeting[--warp->meetings];
+    }
     wait();
 }
 
@@ -356,6 +394,8 @@ static void set_up(const struct fm_kernel *kernel)
     for (int p = 0, i = 0; p < b->warps; p++) {
         int w = (int)b->order[p], lanes = b->threads - 32 * w;
         b->position[w] = (unsigned)p;
+        b->begins[p] = i;
+        b->begins[p + 1] = i + (lanes < 32 ? lanes : 32);
         b->warp[w].there = lanes >= 32 ? 0xffffffffu : (1u << lanes) - 1;
         for (unsigned mask = b->warp[w].there; mask; i++) {
             int lane = pick_lane(mask);
@@ -377,8 +417,8 @@ static void run_block(void)
 {
     b->live = b->threads;
     b->at_barrier = b->ended = 0;
-    b->sweeps = b->first = true;
-    b->at = -1;
+    b->first = true;
+    begin_sweep(BLOCK_SWEEP, 0, b->threads);
     memset(b->waiting, 0, (size_t)b->threads * sizeof *b->waiting);
     for (int w = 0; w < b->warps; w++) {
         struct warp *warp = &b->warp[w];

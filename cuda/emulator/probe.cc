@@ -161,6 +161,29 @@ cudaError_t fm_probe_warp(cudaStream_t stream, int *out, int threads)
     return fm_launch(warp, dim3(1), dim3((unsigned)threads), 0, stream, out);
 }
 
+static __global__ void mixed(unsigned *out, int rounds)
+{
+    FM_DYNAMIC_SHARED(unsigned, room);
+    unsigned i = threadIdx.x, v = i;
+    for (int r = 0; r < rounds; r++) {
+        room[i] = v;
+        __syncthreads();
+        unsigned next = room[(i + 1) % blockDim.x];
+        __syncthreads();
+        v = 3 * v + next;
+        v = 3 * v + __shfl_xor_sync(0xffffffffu, v, 1 << r % 5);
+        if (i % 2 == 0) v = 3 * v + __shfl_xor_sync(0x55555555u, v, 2);
+        if (i / 32 % 2) v = 3 * v + __shfl_down_sync(0xffffffffu, v, 1);
+    }
+    out[i] = v;
+}
+
+cudaError_t fm_probe_mixed(cudaStream_t stream, unsigned *out, int threads, int rounds)
+{
+    size_t bytes = (size_t)threads * sizeof(unsigned);
+    return fm_launch(mixed, dim3(1), dim3((unsigned)threads), bytes, stream, out, rounds);
+}
+
 static __global__ void atomics(unsigned *out)
 {
     __shared__ unsigned last;

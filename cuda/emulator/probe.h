@@ -37,6 +37,10 @@ cudaError_t fm_probe_mistake(cudaStream_t stream, float *out, enum fm_probe_mist
 /* Of each of `threads` threads eight results: shuffle from lane 3, up 1, down 1, xor 5 (width 8), the ballot
  * of odd lanes, any, all, and a shuffle among even lanes only. */
 cudaError_t fm_probe_warp(cudaStream_t stream, int *out, int threads);
+/* out[i] of `threads` threads after `rounds` of: a turn through shared memory between two barriers; a shuffle
+ * of whole warps (xor 1 << round % 5); one among even lanes (xor 2); one in odd warps only (down 1). Each
+ * adds what it got to 3 * out[i]; a lane that is not there gives ~0. */
+cudaError_t fm_probe_mixed(cudaStream_t stream, unsigned *out, int threads, int rounds);
 /* Adds to out[0], wraps out[1] at 9, largest and smallest number of a thread to out[2], out[3]; the last
  * block to come writes the number of blocks to out[4] (atomicInc ticket in out[5], 0 before and after). */
 cudaError_t fm_probe_atomics(cudaStream_t stream, unsigned *out, int blocks, int threads);

@@ -139,6 +139,42 @@ Test(emulator_device, warps)
     }
 }
 
+/* One round's exchange on the host: what thread `from` had, if it is there. */
+static unsigned had(const unsigned *v, int threads, int from)
+{
+    return from < threads ? v[from] : ~0u;
+}
+
+/* Barriers and shuffles of whole warps, parts of warps and some warps in turn: the emulator changes its way
+ * of choosing threads at each. */
+Test(emulator_device, barriers_and_shuffles_mixed)
+{
+    static const int sizes[] = {1, 2, 31, 64, 80, 300, 1024};
+    static unsigned v[1024], before[1024];
+    FOR_ORDERS for (int s = 0; s < 7; s++)
+    {
+        struct card card = begin(orders[o]);
+        int n = sizes[s], rounds = 7;
+        for (int i = 0; i < n; i++) v[i] = (unsigned)i;
+        for (int r = 0; r < rounds; r++)
+            for (int part = 0; part < 4; part++) {
+                memcpy(before, v, sizeof v);
+                for (int i = 0; i < n; i++) {
+                    int lane = i % 32, first = i - lane;
+                    int from[] = {(i + 1) % n, first + (lane ^ 1 << r % 5), first + (lane ^ 2),
+                                  lane == 31 ? i : i + 1};
+                    bool takes_part[] = {true, true, i % 2 == 0, i / 32 % 2 == 1};
+                    if (takes_part[part]) v[i] = 3 * before[i] + had(before, n, from[part]);
+                }
+            }
+        good(fm_probe_mixed(card.stream, card.memory, n, rounds));
+        fm_emulator_peek(before, card.memory, (size_t)n * sizeof *v);
+        for (int i = 0; i < n; i++)
+            cr_assert_eq(before[i], v[i], "thread %d of %d, order %d", i, n, orders[o]);
+        end(&card, 0);
+    }
+}
+
 Test(emulator_device, atomics)
 {
     FOR_ORDERS
