@@ -279,7 +279,8 @@ static void add_devices(struct fm_text *text, const struct fm_board *board, cons
                     "alone.%s\n",
                     fm_look_warn(look), suspect, suspect == 1 ? " was" : "s were",
                     suspect == 1 ? "it" : "each", fm_look_off(look));
-    if (board->to_device || board->to_host)
+    /* Between buffers of one memory it says nothing. */
+    if (!strncmp(board->device, "cuda", 4))
         fm_text_add(text, "Moved to the device: %s, and back: %s.\n", fm_show_bytes(board->to_device, given),
                     fm_show_bytes(board->to_host, got));
 }
