@@ -40,8 +40,10 @@ static bool load(const char *path, const struct fm_plugin **plugin, char *why, s
     return true;
 }
 
+/* What several plug-ins say alike is told once. */
 static void add_reason(struct fm_text *reasons, const char *who, const char *why)
 {
+    if (reasons->size && strstr(reasons->data, why)) return;
     fm_text_add(reasons, "%s%s%s%s", reasons->size ? "; " : "", who, *who ? ": " : "", why);
 }
 
