@@ -6,7 +6,8 @@
  *   tool measure FILE COMMAND... runs the command and writes "<wall s> <processor s> <peak kB>" into FILE;
  *                                exits with its code
  *   tool nap SECONDS             sleeps
- *   tool started JOURNAL         when its first run started, in seconds since 1970 */
+ *   tool started JOURNAL         when its first run started, in seconds since 1970
+ *   tool choices JOURNAL         what a GPU's libraries chose for its plans */
 #include <jansson.h>
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -129,14 +130,15 @@ static int nap(double seconds)
     return nanosleep(&t, NULL) ? 1 : 0;
 }
 
-static int started(const char *journal)
+/* The one value that the query gives. */
+static int value_of(const char *journal, const char *query)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *row = NULL;
     bool found = sqlite3_open_v2(journal, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
-                 sqlite3_prepare_v2(db, "SELECT min(started) FROM run", -1, &row, NULL) == SQLITE_OK &&
-                 sqlite3_step(row) == SQLITE_ROW && sqlite3_column_type(row, 0) == SQLITE_FLOAT;
-    if (found) printf("%.6f\n", sqlite3_column_double(row, 0));
+                 sqlite3_prepare_v2(db, query, -1, &row, NULL) == SQLITE_OK &&
+                 sqlite3_step(row) == SQLITE_ROW && sqlite3_column_type(row, 0) != SQLITE_NULL;
+    if (found) printf("%s\n", (const char *)sqlite3_column_text(row, 0));
     sqlite3_finalize(row);
     sqlite3_close(db);
     return !found;
@@ -148,7 +150,12 @@ int main(int argc, char **argv)
     if (argc >= 3 && !strcmp(argv[1], "get")) return get(argv[2], argv + 3);
     if (argc >= 4 && !strcmp(argv[1], "measure")) return measure(argv[2], argv + 3);
     if (argc == 3 && !strcmp(argv[1], "nap")) return nap(strtod(argv[2], NULL));
-    if (argc == 3 && !strcmp(argv[1], "started")) return started(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "started"))
+        return value_of(argv[2], "SELECT printf('%.6f', min(started)) FROM run WHERE started IS NOT NULL "
+                                 "HAVING count(*) > 0");
+    if (argc == 3 && !strcmp(argv[1], "choices"))
+        return value_of(argv[2], "SELECT group_concat(choices, '') FROM (SELECT choices FROM plan ORDER BY "
+                                 "network, batch)");
     fprintf(stderr, "see the head of tests/slow/tool.c\n");
     return 2;
 }
