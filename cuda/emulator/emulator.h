@@ -10,8 +10,13 @@
  * cuBLAS calls in use check their arguments more strictly than the real ones.
  *
  * It shows: results, missing waits, wrong addresses, illegal calls during capture, leaks, paths after
- * failures. It does not show: speed, races inside a warp, alignment faults, real asynchrony. A green run is
- * never called "CUDA tested".
+ * failures. It does not show: speed, races inside a warp, alignment faults (but under the sanitizer),
+ * real asynchrony, registers, kernels that read plain host memory whose values are still there, launch
+ * bounds. A green run is never called "CUDA tested".
+ *
+ * The host's own touch of device memory or of a locked buffer is said and ends the process by abort(): run
+ * what may do that in a process of its own. Failures of free and destroy calls on demand still free, so that
+ * leaks can be counted; after a fatal status the context is lost, and `live` is 0.
  *
  * The emulator is one per process, as a driver is. It is no part of Foldmill's library or real plug-ins. */
 #ifndef FM_CUDA_EMULATOR_H
