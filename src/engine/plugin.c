@@ -22,6 +22,10 @@ static bool refuse(const char *path, char *why, size_t why_size)
 static bool load(const char *path, const struct fm_plugin **plugin, char *why, size_t why_size)
 {
     const struct fm_plugin *(*get)(void) = NULL;
+    if (!fm_plugins_whole(path)) {
+        snprintf(why, why_size, "%s cannot be opened (its end is missing): rebuild with make", path);
+        return false;
+    }
     dlerror();
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library ? dlsym(library, "fm_plugin") : NULL;

@@ -2,10 +2,13 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -127,6 +130,29 @@ void fm_plugins_forget(struct fm_plugin_files *files)
     for (size_t i = 0; i < files->count; i++) fm_free(files->file[i].path);
     fm_free(files->file);
     *files = (struct fm_plugin_files){0};
+}
+
+bool fm_plugins_whole(const char *path)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr part;
+    struct stat st;
+    bool whole = true;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return true;
+    if (fstat(file, &st) == 0 && S_ISREG(st.st_mode) &&
+        pread(file, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+        !memcmp(head.e_ident, ELFMAG, SELFMAG) && head.e_ident[EI_CLASS] == ELFCLASS64 &&
+        head.e_phentsize == sizeof part && head.e_phoff <= (uint64_t)st.st_size) {
+        const uint64_t size = (uint64_t)st.st_size;
+        for (uint64_t i = 0; whole && i < head.e_phnum; i++) {
+            whole = pread(file, &part, sizeof part, (off_t)(head.e_phoff + i * sizeof part)) ==
+                    (ssize_t)sizeof part;
+            whole = whole && part.p_offset <= size && part.p_filesz <= size - part.p_offset;
+        }
+    }
+    close(file);
+    return whole;
 }
 
 /* Whether the file begins with that word. */

@@ -21,6 +21,10 @@ struct fm_plugin_files {
 int fm_plugins_find(struct fm_plugin_files *files, struct fm_error *err);
 void fm_plugins_forget(struct fm_plugin_files *files);
 
+/* False when the file ends before its segments do, because it was not copied or written to its end: dlopen
+ * would map what is not there, and die of SIGBUS. Whatever else is wrong with a file dlopen tells itself. */
+bool fm_plugins_whole(const char *path);
+
 /* Whether a driver or a card of NVIDIA's seems to be there: who has one expects it to be used. */
 bool fm_plugins_card_seen(void);
 

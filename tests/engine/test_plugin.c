@@ -2,8 +2,11 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/plugin.h"
+#include "engine/plugin_find.h"
 #include "support/support.h"
 
 static char folder[64], variable[96];
@@ -118,4 +121,26 @@ Test(plugin, stale_ones_are_refused_and_reasons_come_newest_first, .timeout = 12
     /* A person without a GPU is not bothered. */
     cr_expect_eq(open_device("auto", NULL, note, &err), 0, "%s", err.text);
     cr_expect(!*note || strstr(note, "card any sleeps"), "%s", note);
+}
+
+/* dlopen would die of SIGBUS. */
+Test(plugin, a_file_that_is_not_all_there_is_refused)
+{
+    char path[128];
+    struct fm_error err;
+    struct fm_text text = {0};
+    if (!make_plugin("libfoldmill_cuda12.so", GOOD ".version = FM_VERSION, " REST)) cr_skip("no compiler");
+    ts_join(path, sizeof path, folder, "libfoldmill_cuda12.so");
+    cr_expect(fm_plugins_whole(path));
+    struct stat st;
+    cr_assert_eq(stat(path, &st), 0);
+    const off_t sizes[] = {st.st_size / 2, 4096, 500, 64, 20, 0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        cr_assert_eq(truncate(path, sizes[i]), 0);
+        cr_expect_eq(open_device("cuda", NULL, NULL, &err), FM_EUSAGE);
+        cr_expect(strstr(err.text, "cannot be opened"), "%lld bytes: %s", (long long)sizes[i], err.text);
+        cr_expect_eq(open_device("auto", NULL, NULL, &err), 0, "%s", err.text);
+    }
+    cr_expect_eq(fm_plugins_list(&text, &err), 0);
+    fm_text_fini(&text);
 }
