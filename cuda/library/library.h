@@ -60,6 +60,10 @@ int fm_dnn_call_new(struct fm_dnn_call **call, struct fm_device *device, struct 
                     enum fm_dnn_direction direction, const struct fm_cuda_conv *conv, int padded_rows,
                     int rows, int x_example, int y_example, int algorithm, char *why, size_t why_size,
                     struct fm_error *err);
+/* Makes the call once on zeros; x, w, y: floats that it reads and writes. 0: it works (or there was no room
+ * to try); 1 with a reason in `why`: cuDNN refuses it; negative on failure. Not during capture. */
+int fm_dnn_call_try(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call, int64_t x,
+                    int64_t w, int64_t y, char *why, size_t why_size, struct fm_error *err);
 void fm_dnn_call_free(struct fm_device *device, struct fm_dnn_call *call);
 int fm_dnn_call_algorithm(const struct fm_dnn_call *call);
 int64_t fm_dnn_call_workspace(const struct fm_dnn_call *call);

@@ -171,6 +171,12 @@ static int dnn_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
     int status = fm_dnn_call_new(&dnn, b->device, &b->device->cards[0], directions[role], &conv, padded, rows,
                                  b->plan->rooms[x].example, b->plan->rooms[y].example,
                                  recorded_algorithm(b, o, role), why, sizeof why, b->err);
+    if (!status)
+        status =
+            fm_dnn_call_try(b->device, &b->device->cards[0], dnn, (int64_t)rows * b->plan->rooms[x].example,
+                            b->program->variables[kernel_of(b->program, o)].count,
+                            (int64_t)rows * b->plan->rooms[y].example, why, sizeof why, b->err);
+    if (status) fm_dnn_call_free(b->device, dnn);
     if (status < 0) return status;
     if (status > 0 && b->recorded)
         return fm_fail(b->err, FM_EFILE, "the journal's algorithm for a convolution cannot be used here: %s",
