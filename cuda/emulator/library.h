@@ -36,6 +36,7 @@ struct fm_emulator_library {
     int built_for;  /* CUDA's, 0 = CUDART_VERSION */
     int no_choice;  /* no algorithm is usable */
     int no_getters; /* the getters of algorithms decline */
+    int refuses;    /* convolutions are refused when they are called, whatever the getters said */
 };
 void fm_emulator_library_set(const struct fm_emulator_library *settings);
 

@@ -192,6 +192,7 @@ static int start(struct fm_dnn_handle *handle, struct run run, const void *alpha
     }
     if (!alpha || !beta || !check_algorithm(handle, run, call) || !check_memory(handle, run, call))
         return FM_EMULATED_DNN_BAD_PARAM;
+    if (fm_emulated_library()->refuses) return FM_EMULATED_DNN_NOT_SUPPORTED;
     run.alpha = *(const float *)alpha;
     run.beta = *(const float *)beta;
     const auto work = [run] {

@@ -4,6 +4,7 @@
 
 #include "cuda.h"
 #include "emulator/emulator.h"
+#include "emulator/library.h"
 #include "support/bench.h"
 
 static const struct fm_backend *const cuda = &fm_backend_cuda;
@@ -52,4 +53,27 @@ Test(cuda_plan, tensors_that_ints_cannot_count_are_refused)
     cr_assert(!cuda->supports(bench.device, bench.program, 16778, why, sizeof why));
     cr_assert(strstr(why, "2000 x 64") && strstr(why, "16778"), "%s", why);
     ts_bench_close(&bench);
+}
+
+/* What cuDNN's getters promise and its calls refuse costs no device: the plan has own kernels instead. */
+Test(cuda_plan, a_convolution_that_cudnn_refuses_is_our_own)
+{
+    for (int refuses = 0; refuses < 2; refuses++) {
+        struct ts_bench bench;
+        struct fm_text text = {0};
+        struct fm_error err = {0};
+        const struct fm_emulator_library library = {.refuses = refuses};
+        fm_emulator_library_set(&library);
+        open_bench(
+            &bench,
+            "model: [{conv1d: {filters: 64, kernel_size: 3}}, {conv1d: {filters: 64, kernel_size: 9}},\n"
+            "  flatten, {dense: {units: 2, activation: softmax}}]\n"
+            "train: {loss: sparse_categorical_crossentropy, batch_size: 8}\n");
+        cr_assert_eq(cuda->plan_choices(bench.device, bench.program, 8, &text, &err), 0, "%s", err.text);
+        const bool chosen = text.size && strstr(text.data, "conv1d_1/kernel forward");
+        cr_assert_eq(chosen, !refuses, "%s", text.size ? text.data : "nothing");
+        fm_text_fini(&text);
+        ts_bench_close(&bench);
+    }
+    fm_emulator_library_set(&(struct fm_emulator_library){0});
 }
