@@ -52,3 +52,13 @@ Test(cli_documents, man_page_and_completion_are_true_to_help)
     free(page);
     free(completion);
 }
+
+Test(cli_documents, man_page_tells_every_variable_of_a_gpu)
+{
+    static const char *const names[] = {"*FOLDMILL_PLUGINS*", "*FOLDMILL_LIBDIRS*", "*FOLDMILL_EMULATOR*"};
+    char *page = ts_read_file("doc/foldmill.1.scd", NULL);
+    cr_assert(page != NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        cr_expect(strstr(page, names[i]) != NULL, "the man page lacks %s", names[i]);
+    free(page);
+}
