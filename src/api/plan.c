@@ -2,6 +2,7 @@
 #include "api/bench.h"
 #include "api/handle.h"
 #include "base/machine.h"
+#include "base/text.h"
 
 #include <math.h>
 
@@ -33,6 +34,27 @@ static double expected_seconds(const struct foldmill *f)
     return flops / rate / (double)(lanes > 0 ? lanes : 1);
 }
 
+/* Of a device with memory of its own: a run fails its trials that do not fit, so a plan tells them before. */
+static void tell_memory(struct foldmill *f)
+{
+    const struct fm_prepared *p = &f->prepared;
+    const int64_t offered = f->backend->memory(f->device);
+    int64_t trials = 0, most = 0;
+    char given[FM_BYTES_TEXT], needed[FM_BYTES_TEXT];
+    for (int64_t t = 0; offered > 0 && t < p->ntrials; t++) {
+        if (p->trials[t].network < 0 || p->trials[t].bytes <= offered) continue;
+        trials++;
+        if (p->trials[t].bytes > most) most = p->trials[t].bytes;
+    }
+    if (trials)
+        fm_note(
+            &f->prepared.notes, FM_WARNING,
+            "%lld trial%s would fail for want of memory: a run needs up to %s and the device offers %s; take "
+            "a smaller batch_size or network, end other programs that use the device, or take --device cpu",
+            (long long)trials, trials == 1 ? "" : "s", fm_show_bytes(most, needed),
+            fm_show_bytes(offered, given));
+}
+
 /* On failure nothing is left in `extra`, unless it is FM_ESHAPE: then there is a plan to show. */
 static int plan(struct foldmill *f, struct fm_plan_extra *extra, int64_t most_explained, struct fm_error *err)
 {
@@ -42,6 +64,7 @@ static int plan(struct foldmill *f, struct fm_plan_extra *extra, int64_t most_ex
     if (!rc) rc = fm_handle_plan(f, err);
     if (rc) return rc;
     fm_plan_notes(&f->prepared, &f->prepared.notes);
+    tell_memory(f);
     bool valid = false;
     for (int64_t t = 0; t < f->prepared.ntrials; t++) valid |= f->prepared.trials[t].network >= 0;
     *extra = (struct fm_plan_extra){.before = &f->notes,

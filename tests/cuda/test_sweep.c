@@ -271,6 +271,12 @@ Test(cuda_sweep, tells_what_stands_in_the_way)
     cr_expect(cli_has(cli.result.err, "--kernels is for --device cuda"), "auto never takes the emulator");
     cr_expect_eq(run_with("", "--device cpu --profile"), 2);
     cr_expect(cli_has(cli.result.err, "--profile is for --device cuda"), "%s", cli.result.err);
+    const char *const plan[] = {ts_program(), "plan", cli.file, "--device", "cuda", NULL};
+    const char *const small[] = {plugins, "FOLDMILL_EMULATOR=memory=60000", NULL};
+    ts_result_fini(&cli.result);
+    cr_assert(ts_run(plan, small, 60, &cli.result));
+    cr_expect(cli_has(cli.result.out, "1 trial would fail for want of memory"), "%s%s", cli.result.out,
+              cli.result.err);
     const char *const argv[] = {ts_program(), "devices", NULL};
     const char *const environment[] = {plugins, "FOLDMILL_EMULATOR=cards=2,card=rtx3060", NULL};
     ts_result_fini(&cli.result);
