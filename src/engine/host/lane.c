@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/options.h"
 
 void fm_lane_free(struct fm_lane *lane)
 {
@@ -94,33 +95,10 @@ static int draw_weights(struct fm_lane *lane, struct fm_error *err)
     return status;
 }
 
-/* The indices come from the scheduler, yet a wrong one would read outside the resident data. */
-static int check_options(const struct fm_device *device, const struct fm_lane_options *o,
-                         struct fm_error *err)
-{
-    if (o->dataset < 0 || o->dataset >= device->nresident || !device->resident[o->dataset].data)
-        return fm_fail(err, FM_EINTERNAL, "data set %d is not loaded", o->dataset);
-    const struct fm_resident *r = &device->resident[o->dataset];
-    if (o->view < 0 || o->view >= r->nviews || o->split < 0 || o->split >= r->nsplits)
-        return fm_fail(err, FM_EINTERNAL, "view %lld or split %lld is not loaded", (long long)o->view,
-                       (long long)o->split);
-    const struct fm_split *split = &r->splits[o->split];
-    if (o->fold < 0 || o->fold >= split->repeats * split->folds)
-        return fm_fail(err, FM_EINTERNAL, "the split has no fold %lld", (long long)o->fold);
-    if (r->views[o->view].length != o->program->input_rows)
-        return fm_fail(err, FM_EINTERNAL, "the program reads %lld positions, the view has %lld",
-                       (long long)o->program->input_rows, (long long)r->views[o->view].length);
-    const int64_t channels = o->program->letters ? r->data->alphabet : r->data->channels;
-    if (channels != o->program->input_channels || (o->program->letters && !r->data->letters) ||
-        (!o->program->letters && !r->data->values))
-        return fm_fail(err, FM_EINTERNAL, "the program reads other channels than the data have");
-    return 0;
-}
-
 int fm_lane_new(struct fm_lane **out, struct fm_device *device, const struct fm_lane_options *options,
                 struct fm_error *err)
 {
-    int status = check_options(device, options, err);
+    int status = fm_lane_options_check(options, device->resident, device->nresident, err);
     if (status) return status;
     struct fm_host_layout layout;
     char why[256];
