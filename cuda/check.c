@@ -28,7 +28,7 @@ int fm_cuda_check(struct fm_device *device, cudaError_t status, struct fm_error 
     if (status == cudaSuccess) return 0;
     cudaGetLastError();
     if (status == cudaErrorMemoryAllocation)
-        return fm_fail(err, FM_ENOMEM, "could not %s: the card is out of memory", what);
+        return fm_fail(err, FM_ENOMEM, "could not %s: CUDA found no memory for it", what);
     struct fm_error why = {0};
     fm_fail(&why, FM_EDEVICE, "could not %s: CUDA says '%s' (%d)%s", what, cudaGetErrorString(status),
             (int)status, is_sticky(status) ? "; a new process can use the card again" : "");
