@@ -24,7 +24,9 @@ static int attribute(enum cudaDeviceAttr which, int number)
 static void tell_no_code(int major, int minor, char *why, size_t why_size)
 {
     const int sm = major * 10 + minor, toolkit = FM_CUDA_MAJOR;
-    if (sm < 35)
+    if (sm <= 0)
+        snprintf(why, why_size, "the driver does not tell its architecture: look whether nvidia-smi works");
+    else if (sm < 35)
         snprintf(why, why_size,
                  "its architecture, sm_%d, needs a plug-in built with CUDA 10.2 (untested): make "
                  "NVCC=/path/to/nvcc",

@@ -104,8 +104,8 @@ void fm_schedule_close(struct fm_schedule *s, struct fm_schedule_lane *lane)
     *lane = (struct fm_schedule_lane){.schedule = s};
 }
 
-/* A run that was short of memory beside others has not shown that it is too large, and its result must not
- * depend on them: it waits until the device is free. */
+/* A run that was short of memory has not shown that it is too large, and its result must not depend on other
+ * runs or programs: it is tried once more, when the device is free. */
 static int put_back(struct fm_schedule *s, struct fm_schedule_lane *lane, struct fm_error *err)
 {
     struct fm_waiting *waiting = lane->waiting;
@@ -122,7 +122,8 @@ static int record_end(struct fm_schedule *s, struct fm_schedule_lane *lane, stru
 {
     const struct fm_program *program = s->prepared->networks[lane->trial->network].program;
     bool short_of_memory = result->status == FM_RUN_FAILED && !strcmp(result->reason_code, "oom");
-    if (short_of_memory && fm_schedule_busy(s, lane)) return put_back(s, lane, err);
+    /* What is larger than all the memory there is need not be tried again. */
+    if (short_of_memory && !lane->waiting->alone && lane->cost <= s->memory) return put_back(s, lane, err);
     int rc =
         fm_journal_run_end(s->journal, &lane->fence, result, fm_metrics_classes(&s->prepared->data),
                            program->score_width, program->float_count, fm_monotonic() - lane->began, err);
