@@ -36,12 +36,12 @@ static int enqueue_calls(struct fm_lane *lane, const struct fm_cuda_work *work, 
                          "signal a chunk of steps");
 }
 
-/* A graph that is a little too long does nothing in its last steps; of one that is much too long a shorter
- * one is made. */
+/* A graph that is less than twice too long does nothing in its last steps, though its launches and the
+ * libraries' calls take their time; instead of a longer one a shorter one is made. */
 static int length_for(int most, int64_t units)
 {
     int length = most;
-    while (length > 1 && length / 4 >= units) length /= 4;
+    while (length > 1 && length / 2 >= units) length = length > 4 ? length / 4 : 1;
     return length;
 }
 

@@ -5,8 +5,8 @@
  * mapped pinned memory, its number last). Steps go in chunks of K (16), one graph launch each; the last
  * kernel of a graph counts `through` and tells whether the lane went idle (fm_cuda_signal), so that the rest
  * of a frozen request is never enqueued. At most two chunks of a lane are in flight; the third is enqueued by
- * `wait` when the first is through. What is shorter than a quarter of K takes a graph of a quarter, or of a
- * sixteenth; steps beyond the request's end do nothing (control.activity is idle by then). A graph is
+ * `wait` when the first is through. Up to half of K takes graphs of a quarter, up to half of that of one
+ * step; steps beyond the request's end do nothing (control.activity is idle by then). A graph is
  * captured once per slot, plan, block address and length, after one uncaptured step, and replayed for every
  * chunk, request and run that fits it. Where capture is impossible the same calls are enqueued directly: same
  * bits. Where a display has a watchdog, chunks are timed and K is halved until they are short enough.
