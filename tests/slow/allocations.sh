@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every second allocation of a small sweep fails, alone and from then on (tests/sweep/test_allocations.c; `make
+# Every fourth allocation of a small sweep fails, alone and from then on (tests/sweep/test_allocations.c; `make
 # check` takes a sample of the places; FOLDMILL_EVERY=1: every single one).
 # shellcheck source=tests/slow/common.bash
 . "$(dirname "$0")/common.bash"
@@ -10,7 +10,7 @@ if ! ${MAKE:-make} -s tests; then
 fi
 declare -A pids
 for backend in scripted reference; do
-    FOLDMILL_EVERY=${FOLDMILL_EVERY:-2} build/tests/foldmill_tests --filter "allocations/$backend" --timeout 850 \
+    FOLDMILL_EVERY=${FOLDMILL_EVERY:-4} build/tests/foldmill_tests --filter "allocations/$backend" --timeout 850 \
         >"$work/$backend" 2>&1 &
     background+=($!)
     pids[$backend]=$!
