@@ -38,11 +38,10 @@ template <class Ours, class Theirs> struct fits : fits_value<Ours, Theirs, std::
 template <class Ours, class Theirs> struct fits<Ours *, Theirs *> : fits_pointee<Ours, Theirs> {
 };
 template <bool... all> struct every;
-template <> struct every<> {
-    static const bool value = true;
+template <> struct every<> : std::true_type {
 };
-template <bool first, bool... rest> struct every<first, rest...> {
-    static const bool value = first && every<rest...>::value;
+template <bool first, bool... rest>
+struct every<first, rest...> : std::integral_constant<bool, first && every<rest...>::value> {
 };
 template <class Ours, class Theirs> struct same_call {
     static const bool value = false;
