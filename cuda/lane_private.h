@@ -126,7 +126,6 @@ void fm_cuda_drop(struct fm_lane *lane);
 
 /* profile.c: times on the host's clock, in seconds; marks of a chunk are made
  * by the watch of its calls, and harvested when it is through. */
-double fm_cuda_seconds(void);
 void fm_profile_launched(struct fm_device *device, double seconds);
 void fm_profile_waits(struct fm_device *device, bool begins); /* launching meanwhile counts as that */
 int fm_profile_watch(void *lane, const struct fm_cuda_call *call, struct fm_error *err);

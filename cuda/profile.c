@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 
 struct entry {
@@ -22,18 +22,11 @@ struct fm_profile {
     double wait_began;                /* less what launching took until then */
 };
 
-double fm_cuda_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 int fm_profile_new(struct fm_device *device, struct fm_error *err)
 {
     device->profile = fm_calloc(1, sizeof *device->profile);
     if (!device->profile) return fm_fail_memory(err);
-    device->profile->began = fm_cuda_seconds();
+    device->profile->began = fm_monotonic();
     return 0;
 }
 
@@ -54,7 +47,7 @@ void fm_profile_launched(struct fm_device *device, double seconds)
 void fm_profile_waits(struct fm_device *device, bool begins)
 {
     struct fm_profile *profile = device->profile;
-    const double now = fm_cuda_seconds() - profile->launching;
+    const double now = fm_monotonic() - profile->launching;
     if (begins)
         profile->wait_began = now;
     else
@@ -149,7 +142,7 @@ int fm_cuda_profile(struct fm_device *device, struct fm_text *text, struct fm_er
 {
     struct fm_profile *profile = device->profile;
     if (!profile) return fm_fail(err, FM_EUSAGE, "nothing was measured: run with --profile");
-    const double wall = fm_cuda_seconds() - profile->began;
+    const double wall = fm_monotonic() - profile->began;
     double device_time = 0;
     qsort(profile->entries, profile->count, sizeof *profile->entries, by_time);
     fm_text_add(text, "On the device (lanes side by side count each):\n");

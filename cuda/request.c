@@ -3,35 +3,10 @@
 
 #include <stdatomic.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
+#include "engine/options.h"
 #include "range.h"
-
-static int check_slot(int slot, struct fm_error *err)
-{
-    if (slot >= 0 && slot < FM_SLOTS) return 0;
-    return fm_fail(err, FM_EINTERNAL, "there is no snapshot slot %d", slot);
-}
-
-static int check_request(const struct fm_lane *lane, const struct fm_request *r, struct fm_error *err)
-{
-    switch (r->kind) {
-    case FM_TRAIN:
-        if (r->steps > 0 && lane->counts[FM_PART_TRAIN] == 0)
-            return fm_fail(err, FM_EINTERNAL, "the part that is to be trained on is empty");
-        if (r->first_step >= 0 && r->steps >= 0 && r->first_step <= INT64_MAX - r->steps) return 0;
-        return fm_fail(err, FM_EINTERNAL, "steps %lld + %lld cannot be trained", (long long)r->first_step,
-                       (long long)r->steps);
-    case FM_EVALUATE:
-        if ((r->returns & FM_RETURN_CONFUSION && (!r->confusion || lane->classes == 0)) ||
-            (r->returns & FM_RETURN_SCORES && !r->scores))
-            return fm_fail(err, FM_EINTERNAL, "an evaluation has no place for what it returns");
-        if (lane->counts[r->part] > 0) return 0;
-        return fm_fail(err, FM_EINTERNAL, "the part that is to be evaluated is empty");
-    case FM_SNAPSHOT:
-    case FM_RESTORE: return check_slot(r->slot, err);
-    }
-    return fm_fail(err, FM_EINTERNAL, "there is no request of kind %d", (int)r->kind);
-}
 
 float *fm_cuda_scores_of(const struct fm_lane *lane, const struct fm_request *request)
 {
@@ -76,7 +51,7 @@ static int64_t units_of(const struct fm_lane *lane, const struct fm_request *r)
 int fm_cuda_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
 {
     int status = fm_cuda_alive(lane->device, err);
-    if (!status) status = check_request(lane, request, err);
+    if (!status) status = fm_request_check(request, lane->counts, lane->classes, err);
     if (!status) status = make_train_scores(lane, request, err);
     if (status) return status;
     struct fm_cuda_work *work = fm_calloc(1, sizeof *work);
@@ -293,7 +268,7 @@ static bool waits_for_room(const struct fm_lane *lane, const struct fm_cuda_work
 int fm_cuda_feed(struct fm_lane *lane, struct fm_error *err)
 {
     if (lane->broken || !lane->feeding || waits_for_room(lane, lane->feeding)) return 0;
-    const double began = lane->device->profile ? fm_cuda_seconds() : 0;
+    const double began = lane->device->profile ? fm_monotonic() : 0;
     struct fm_error why = {0};
     int status = fm_card_use(lane->device, lane->card, &why);
     while (!status && lane->feeding) {
@@ -302,7 +277,7 @@ int fm_cuda_feed(struct fm_lane *lane, struct fm_error *err)
         if (status || !work->enqueued) break;
         lane->feeding = work->next;
     }
-    if (lane->device->profile) fm_profile_launched(lane->device, fm_cuda_seconds() - began);
+    if (lane->device->profile) fm_profile_launched(lane->device, fm_monotonic() - began);
     if (!status) return 0;
     if (!lane->device->lost) {
         fm_cuda_break(lane, &why);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/options.h"
 
 _Static_assert((int)FM_SLOTS <= (int)FM_CUDA_SLOTS, "the control block has a place for every slot");
 
@@ -23,12 +24,6 @@ static int check_idle(struct fm_lane *lane, struct fm_error *err)
         return fm_fail(err, FM_EINTERNAL, "a lane's state was asked for while its requests are pending");
     if (lane->broken) return fm_fail(err, lane->why.code, "%s", lane->why.text);
     return 0;
-}
-
-static int check_slot(int slot, struct fm_error *err)
-{
-    if (slot >= 0 && slot < FM_SLOTS) return 0;
-    return fm_fail(err, FM_EINTERNAL, "there is no snapshot slot %d", slot);
 }
 
 /* The end of a request is the last that a stream does, and it has been seen: nothing need be waited for. */
@@ -83,7 +78,7 @@ int fm_cuda_state_write(struct fm_lane *lane, const void *blob, struct fm_error 
 int fm_cuda_snapshot_read(struct fm_lane *lane, int slot, void *blob, struct fm_error *err)
 {
     int status = check_idle(lane, err);
-    if (!status) status = check_slot(slot, err);
+    if (!status) status = fm_slot_check(slot, err);
     if (!status && !lane->taken[slot]) status = fm_fail(err, FM_EINTERNAL, "snapshot slot %d is empty", slot);
     return status ? status : read_state(lane, lane->plan->layout.snapshot[slot], blob, err);
 }
@@ -91,7 +86,7 @@ int fm_cuda_snapshot_read(struct fm_lane *lane, int slot, void *blob, struct fm_
 int fm_cuda_snapshot_write(struct fm_lane *lane, int slot, const void *blob, struct fm_error *err)
 {
     int status = check_idle(lane, err);
-    if (!status) status = check_slot(slot, err);
+    if (!status) status = fm_slot_check(slot, err);
     if (!status) status = write_blob(lane, lane->plan->layout.snapshot[slot], blob, err);
     if (!status)
         status =

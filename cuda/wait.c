@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 
 #define SPINS        64    /* looks without a pause: a short request is over by then */
@@ -252,7 +253,7 @@ static int wait_until(struct fm_device *device, double deadline, struct fm_repor
         if (take_done(device, report)) return 1;
         if (round == 0 || round > SPINS) status = ask(device, &busy, err);
         if (status) return status;
-        const double left = deadline - fm_cuda_seconds();
+        const double left = deadline - fm_monotonic();
         if (round > 0 && left <= 0) return 0;
         if (round > SPINS) nap(round, busy, left);
     }
@@ -260,7 +261,7 @@ static int wait_until(struct fm_device *device, double deadline, struct fm_repor
 
 int fm_cuda_wait(struct fm_device *device, int milliseconds, struct fm_report *report, struct fm_error *err)
 {
-    const double deadline = fm_cuda_seconds() + 1e-3 * (milliseconds > 0 ? milliseconds : 0);
+    const double deadline = fm_monotonic() + 1e-3 * (milliseconds > 0 ? milliseconds : 0);
     if (device->profile) fm_profile_waits(device, true);
     const int got = wait_until(device, deadline, report, err);
     if (device->profile) fm_profile_waits(device, false);

@@ -337,22 +337,27 @@ static int walk(struct fm_cuda_builder *b, enum fm_section section,
     return status;
 }
 
+/* A call that belongs to no layer: `op` only tells its section. */
+static struct fm_cuda_call *whole_step(struct fm_cuda_builder *b, enum fm_cuda_call_kind kind, int op)
+{
+    struct fm_cuda_call *call = fm_cuda_call_new(b, kind, op);
+    if (!call) return NULL;
+    call->shape[0] = '\0';
+    snprintf(call->name, sizeof call->name, "%s", kind_names[kind]);
+    return call;
+}
+
 /* The norm decides, moving statistics follow its decision, the optimizer ends the step. */
 static int update(struct fm_cuda_builder *b)
 {
     const struct fm_program *p = b->program;
     const int first = p->section_first[FM_SECTION_UPDATE], end = p->section_first[FM_SECTION_UPDATE + 1];
     if (first == end) return fm_fail(b->err, FM_EINTERNAL, "a program without an update");
-    if (!fm_cuda_call_new(b, FM_CALL_NORM, first)) return FM_ENOMEM;
-    b->plan->calls[b->plan->ncalls - 1].shape[0] = '\0';
-    snprintf(b->plan->calls[b->plan->ncalls - 1].name, 64, "%s", kind_names[FM_CALL_NORM]);
+    if (!whole_step(b, FM_CALL_NORM, first)) return FM_ENOMEM;
     for (int i = first; i < end; i++)
         if (p->ops[i].code == FM_OP_BATCH_NORM_MOVING && norm(b, i, FM_CALL_BATCH_NORM_MOVING))
             return FM_ENOMEM;
-    if (!fm_cuda_call_new(b, FM_CALL_OPTIMIZE, first)) return FM_ENOMEM;
-    b->plan->calls[b->plan->ncalls - 1].shape[0] = '\0';
-    snprintf(b->plan->calls[b->plan->ncalls - 1].name, 64, "%s", kind_names[FM_CALL_OPTIMIZE]);
-    return 0;
+    return whole_step(b, FM_CALL_OPTIMIZE, first) ? 0 : FM_ENOMEM;
 }
 
 int fm_cuda_build_calls(struct fm_cuda_builder *b)
@@ -364,11 +369,8 @@ int fm_cuda_build_calls(struct fm_cuda_builder *b)
     if (!status) status = walk(b, FM_SECTION_EVALUATE, forward);
     if (status) return status;
     const struct fm_cuda_loss loss = b->plan->calls[b->plan->ncalls - 1].loss;
-    struct fm_cuda_call *call =
-        fm_cuda_call_new(b, FM_CALL_TALLY, b->program->section_first[FM_SECTION_EVALUATE]);
+    struct fm_cuda_call *call = whole_step(b, FM_CALL_TALLY, b->program->section_first[FM_SECTION_EVALUATE]);
     if (!call) return FM_ENOMEM;
     call->loss = loss;
-    call->shape[0] = '\0';
-    snprintf(call->name, sizeof call->name, "%s", kind_names[FM_CALL_TALLY]);
     return 0;
 }

@@ -52,17 +52,11 @@ static float *gradient(const struct run *r, int variable)
 static struct fm_cuda_weights weights(const struct run *r)
 {
     const struct fm_cuda_call *call = r->call;
-    struct fm_cuda_weights w = {.at = parameter(r, call->kernel)};
-    const struct fm_cuda_variable *v = &r->bound->plan->variables[call->kernel];
-    if (v->turned) {
-        w.tap = v->in;
-        w.in = 1;
-        w.out = v->taps * v->in;
-    } else {
-        w.tap = call->conv.in_channels / call->conv.groups * call->conv.out_channels;
-        w.in = call->conv.out_channels;
-        w.out = 1;
-    }
+    const struct fm_cuda_conv *conv = &call->conv;
+    struct fm_cuda_weights w = {
+        .tap = conv->in_channels / conv->groups * conv->out_channels, .in = conv->out_channels, .out = 1};
+    if (r->bound->plan->variables[call->kernel].turned) w = fm_dnn_weights(conv);
+    w.at = parameter(r, call->kernel);
     return w;
 }
 

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/bench_private.h"
 #include "api/handle.h"
@@ -19,13 +18,6 @@
 /* Seconds: on a busy machine a core that is asked for less may not run at all, and every share of the peak is
  * wrong then. */
 #define PEAK_LEAST 0.1
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Lanes that train side by side, and the step that each has come to. */
 struct team {
@@ -54,7 +46,7 @@ static int take_reports(const struct team *team, int lanes, int64_t *examples, s
 static int run_chunk(struct team *team, int lanes, int64_t steps, double *seconds, int64_t *examples,
                      struct fm_error *err)
 {
-    const double began = now();
+    const double began = fm_monotonic();
     for (int i = 0; i < lanes; i++) {
         const struct fm_request request = {.kind = FM_TRAIN,
                                            .first_step = team->first[i],
@@ -66,7 +58,7 @@ static int run_chunk(struct team *team, int lanes, int64_t steps, double *second
         team->first[i] += steps;
     }
     int rc = take_reports(team, lanes, examples, err);
-    *seconds = now() - began;
+    *seconds = fm_monotonic() - began;
     return rc;
 }
 
@@ -76,21 +68,21 @@ static int run_chunk(struct team *team, int lanes, int64_t steps, double *second
 static int measure(struct team *team, int lanes, double seconds, double *one, double *all,
                    struct fm_error *err)
 {
-    const double began = now(), wanted = fmin(STRETCH, seconds / CHUNKS);
+    const double began = fm_monotonic(), wanted = fmin(STRETCH, seconds / CHUNKS);
     int64_t steps = 1, examples;
     double took;
     *one = *all = 0;
     do {
         int rc = run_chunk(team, 1, steps, &took, &examples, err);
         if (rc) return rc;
-        if (took < wanted && now() - began < seconds) {
+        if (took < wanted && fm_monotonic() - began < seconds) {
             steps *= 2;
             continue;
         }
         *one = fmax(*one, (double)examples / fmax(took, 1e-9));
         if (lanes > 1 && (rc = run_chunk(team, lanes, steps, &took, &examples, err))) return rc;
         *all = fmax(*all, (double)examples / fmax(took, 1e-9));
-    } while (now() - began < seconds || *one == 0);
+    } while (fm_monotonic() - began < seconds || *one == 0);
     return 0;
 }
 

@@ -1,9 +1,9 @@
 #include "cli/progress.h"
+#include "base/machine.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -28,13 +28,6 @@ struct fm_display {
     bool said_stopping;
     char summary[128];
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *fm_display_time(double seconds, char buffer[32])
 {
@@ -105,7 +98,7 @@ struct fm_display *fm_display_new(const struct fm_arguments *arguments)
     d->quiet = arguments->quiet;
     d->moves = fm_terminal_moves(STDERR_FILENO);
     d->color = fm_terminal_color(arguments->color, STDERR_FILENO);
-    d->drawn = now();
+    d->drawn = fm_monotonic();
     if (d->moves && !d->quiet) {
         fm_signals_watch_size();
         begin(d);
@@ -201,8 +194,8 @@ static void plain(struct fm_display *d, const struct fm_status *s)
         d->said_stopping = true;
         fprintf(stderr, "foldmill: stopping at the next safe point; once more stops at once\n");
     }
-    if (now() - d->drawn < PLAIN_SECONDS) return;
-    d->drawn = now();
+    if (fm_monotonic() - d->drawn < PLAIN_SECONDS) return;
+    d->drawn = fm_monotonic();
     fprintf(stderr, "foldmill: %s, %s elapsed%s%s\n", d->summary, fm_display_time(s->elapsed, elapsed),
             s->left >= 0 ? ", left about " : "", s->left >= 0 ? fm_display_time(s->left, left) : "");
 }
@@ -218,7 +211,7 @@ void fm_display_status(void *context, const struct fm_status *s)
         plain(d, s);
         return;
     }
-    double clock = now();
+    double clock = fm_monotonic();
     /* A resized window is drawn anew at once; its size is asked for at every drawing. */
     if (d->nlines && !fm_signals_resized() && clock - d->drawn < DRAW_SECONDS) return;
     d->drawn = clock;

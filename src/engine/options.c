@@ -21,3 +21,31 @@ int fm_lane_options_check(const struct fm_lane_options *o, const struct fm_resid
         return fm_fail(err, FM_EINTERNAL, "the program reads other channels than the data have");
     return 0;
 }
+
+int fm_slot_check(int slot, struct fm_error *err)
+{
+    if (slot >= 0 && slot < FM_SLOTS) return 0;
+    return fm_fail(err, FM_EINTERNAL, "there is no snapshot slot %d", slot);
+}
+
+int fm_request_check(const struct fm_request *r, const int64_t counts[3], int64_t classes,
+                     struct fm_error *err)
+{
+    switch (r->kind) {
+    case FM_TRAIN:
+        if (r->steps > 0 && counts[FM_PART_TRAIN] == 0)
+            return fm_fail(err, FM_EINTERNAL, "the part that is to be trained on is empty");
+        if (r->first_step >= 0 && r->steps >= 0 && r->first_step <= INT64_MAX - r->steps) return 0;
+        return fm_fail(err, FM_EINTERNAL, "steps %lld + %lld cannot be trained", (long long)r->first_step,
+                       (long long)r->steps);
+    case FM_EVALUATE:
+        if ((r->returns & FM_RETURN_CONFUSION && (!r->confusion || classes == 0)) ||
+            (r->returns & FM_RETURN_SCORES && !r->scores))
+            return fm_fail(err, FM_EINTERNAL, "an evaluation has no place for what it returns");
+        if ((unsigned)r->part <= FM_PART_VAL && counts[r->part] > 0) return 0;
+        return fm_fail(err, FM_EINTERNAL, "the part that is to be evaluated is empty");
+    case FM_SNAPSHOT:
+    case FM_RESTORE: return fm_slot_check(r->slot, err);
+    }
+    return fm_fail(err, FM_EINTERNAL, "there is no request of kind %d", (int)r->kind);
+}

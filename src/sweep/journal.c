@@ -18,21 +18,11 @@
 #define GROUP_SECONDS 0.2
 #define SYNC_SECONDS  5.0
 
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-double fm_monotonic(void)
-{
-    return seconds_of(CLOCK_MONOTONIC);
-}
-
 double fm_wall_clock(void)
 {
-    return seconds_of(CLOCK_REALTIME);
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static int join(char **out, const char *a, const char *b, struct fm_error *err)

@@ -2,6 +2,7 @@
 #ifndef FM_SWEEP_JOURNAL_PRIVATE_H
 #define FM_SWEEP_JOURNAL_PRIVATE_H
 
+#include "base/machine.h"
 #include "sweep/journal.h"
 #include "sweep/schema.sql.h"
 #include "sweep/sql.h"
@@ -41,7 +42,6 @@ struct fm_journal {
 #define FM_RUN_KEY "trial = ? AND repeat = ? AND fold = ?"
 #define FM_FENCE   " FROM run WHERE " FM_RUN_KEY " AND attempt = ?"
 
-double fm_monotonic(void);  /* seconds, for intervals */
 double fm_wall_clock(void); /* seconds since 1970 */
 
 /* Opens the group (BEGIN IMMEDIATE) unless it is open. Every write begins with it. */

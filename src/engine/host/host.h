@@ -225,7 +225,6 @@ int fm_host_snapshot_write(struct fm_lane *lane, int slot, const void *blob, str
 int fm_host_parameters_write(struct fm_lane *lane, const float *parameters, struct fm_error *err);
 
 /* request.c */
-int fm_host_check_slot(int slot, struct fm_error *err);
 /* Makes the slot's memory if it has none; only on the caller's thread. */
 int fm_lane_slot(struct fm_lane *lane, int slot, struct fm_error *err);
 int fm_host_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err);

@@ -2,32 +2,14 @@
 #include "engine/host/host.h"
 
 #include "base/memory.h"
+#include "engine/options.h"
 
-int fm_host_check_slot(int slot, struct fm_error *err)
+static int check_request(const struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)
 {
-    if (slot >= 0 && slot < FM_SLOTS) return 0;
-    return fm_fail(err, FM_EINTERNAL, "there is no snapshot slot %d", slot);
-}
-
-static int check_request(const struct fm_lane *lane, const struct fm_request *r, struct fm_error *err)
-{
-    switch (r->kind) {
-    case FM_TRAIN:
-        if (r->steps > 0 && lane->fold->train.count == 0)
-            return fm_fail(err, FM_EINTERNAL, "the part that is to be trained on is empty");
-        if (r->first_step >= 0 && r->steps >= 0 && r->first_step <= INT64_MAX - r->steps) return 0;
-        return fm_fail(err, FM_EINTERNAL, "steps %lld + %lld cannot be trained", (long long)r->first_step,
-                       (long long)r->steps);
-    case FM_EVALUATE:
-        if ((r->returns & FM_RETURN_CONFUSION && (!r->confusion || fm_lane_classes(lane) == 0)) ||
-            (r->returns & FM_RETURN_SCORES && !r->scores))
-            return fm_fail(err, FM_EINTERNAL, "an evaluation has no place for what it returns");
-        if (fm_lane_part(lane, r->part)->count > 0) return 0;
-        return fm_fail(err, FM_EINTERNAL, "the part that is to be evaluated is empty");
-    case FM_SNAPSHOT:
-    case FM_RESTORE: return fm_host_check_slot(r->slot, err);
-    }
-    return fm_fail(err, FM_EINTERNAL, "there is no request of kind %d", (int)r->kind);
+    int64_t counts[3];
+    for (int part = FM_PART_TRAIN; part <= FM_PART_VAL; part++)
+        counts[part] = fm_lane_part(lane, (enum fm_part)part)->count;
+    return fm_request_check(request, counts, fm_lane_classes(lane), err);
 }
 
 int fm_host_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err)

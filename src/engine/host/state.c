@@ -1,6 +1,8 @@
 /* A lane's state and snapshots as blobs; only while nothing of the lane is pending. */
 #include "engine/host/host.h"
 
+#include "engine/options.h"
+
 int64_t fm_host_state_size(const struct fm_lane *lane)
 {
     return lane->layout.blob;
@@ -34,7 +36,7 @@ int fm_host_state_write(struct fm_lane *lane, const void *blob, struct fm_error 
 int fm_host_snapshot_read(struct fm_lane *lane, int slot, void *blob, struct fm_error *err)
 {
     int status = check_idle(lane, err);
-    if (!status) status = fm_host_check_slot(slot, err);
+    if (!status) status = fm_slot_check(slot, err);
     if (!status && !lane->taken[slot]) status = fm_fail(err, FM_EINTERNAL, "snapshot slot %d is empty", slot);
     if (status) return status;
     lane->executor->blob_read(lane, lane->snapshot[slot], blob);
@@ -45,7 +47,7 @@ int fm_host_snapshot_read(struct fm_lane *lane, int slot, void *blob, struct fm_
 int fm_host_snapshot_write(struct fm_lane *lane, int slot, const void *blob, struct fm_error *err)
 {
     int status = check_idle(lane, err);
-    if (!status) status = fm_host_check_slot(slot, err);
+    if (!status) status = fm_slot_check(slot, err);
     if (!status) status = fm_lane_slot(lane, slot, err);
     if (status) return status;
     lane->executor->blob_write(lane, lane->snapshot[slot], blob);
