@@ -18,8 +18,8 @@ row() { lines+="$(printf '%-9s %-8s %-7s %6s  %s' "$@")"$'\n'; }
 # versions MAJOR: of the headers that the declarations were compared with.
 versions() {
     local text
-    printf '%s\n' '#if __has_include(<cudnn.h>)' '#include <cudnn.h>' 'fm_is cuDNN CUDNN_MAJOR.CUDNN_MINOR' '#endif' \
-        '#if __has_include(<cublas_v2.h>)' '#include <cublas_v2.h>' 'fm_is cuBLAS CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR' '#endif' >"$work/versions.cu"
+    printf '%s\n' '#if HAVE_CUDNN_H' '#include <cudnn.h>' 'fm_is cuDNN CUDNN_MAJOR.CUDNN_MINOR' '#endif' \
+        '#if HAVE_CUBLAS_H' '#include <cublas_v2.h>' 'fm_is cuBLAS CUBLAS_VER_MAJOR.CUBLAS_VER_MINOR' '#endif' >"$work/versions.cu"
     # Lines that tell where a macro came from stand between the words.
     # shellcheck disable=SC2046
     text=$($(value "$1_NVCC") -E $(value "$1_HEADERS") "$work/versions.cu" 2>/dev/null | grep -v '^#' | tr '\n' ' ' |

@@ -106,9 +106,41 @@ holding() {
     printf '%s' "$list"
 }
 
+# find_header FILE NAME: flags to compare our declarations with NVIDIA's FILE of this toolkit are added to $headers;
+# -DHAVE_NAME_H=0 where there is none that nvcc compiles. A folder that holds another CUDA's own headers as well would
+# replace nvcc's, and the compiler's own folders, which it searches unasked and in its order, may hold any version's.
+find_header() {
+    local own folder flags
+    own=$(grep -m 1 'define CUDART_VERSION' "$include/cuda_runtime_api.h")
+    echo "#include <$1>" >"$work/header.cu"
+    for folder in ${CUDNN:+"$CUDNN/include" "$CUDNN"} "$include" "$top/libraries/include" "$top"/../{cudnn,cublas}/include \
+        /usr/local/include /usr/include; do
+        [ -f "$folder/$1" ] || continue
+        folder=$(cd "$folder" && pwd)
+        if [ -f "$folder/cuda_runtime_api.h" ] && [ "$own" != "$(grep -m 1 'define CUDART_VERSION' "$folder/cuda_runtime_api.h")" ]; then
+            case $folder in
+            /usr/include | /usr/local/include) ;;
+            *) note "$folder holds the headers of another CUDA as well and is not looked at" ;;
+            esac
+            continue
+        fi
+        case "$folder:$headers " in
+        /usr/include:* | /usr/local/include:* | *" $folder "*) flags=$headers ;;
+        *) flags="$headers -isystem $folder" ;;
+        esac
+        # shellcheck disable=SC2086
+        if "$nvcc" "${host[@]}" $flags -std=c++14 -Wno-deprecated-gpu-targets -c "$work/header.cu" -o "$work/header.o" >"$work/log.header" 2>&1; then
+            headers="$flags -DHAVE_$2_H=1"
+            return
+        fi
+        note "$nvcc does not compile $folder/$1 ($(first_line "$work/log.header")), so nothing is compared with it"
+    done
+    headers+=" -DHAVE_$2_H=0"
+}
+
 # One toolkit -> assignments, unless one of the same major version stood before it.
 probe() {
-    local nvcc=$1 host=() archs generate include top major version runtime libraries headers warnings depend header folder own places
+    local nvcc=$1 host=() archs generate include top major version runtime libraries headers warnings depend places
     case $nvcc in *[[:space:]\$\#:\']*) note "$nvcc: its path has a character that make cannot stand" && return ;; esac
     rm -f "$work"/log*
     if ! "$nvcc" --version >/dev/null 2>&1; then note "$nvcc does not run" && return; fi
@@ -130,22 +162,9 @@ probe() {
     mapfile -t places < <(printf '%s\n' ${CUDNN:+"$CUDNN/lib" "$CUDNN/lib64" "$CUDNN"} "$top/lib64" "$top/lib" \
         "$top"/../cudnn/lib "$top"/../cublas/lib "$runtime")
     libraries=$(holding 'lib@(cudnn|cublas).so.*' "${places[@]}")
-    # Headers of cuDNN and cuBLAS are only compared with; a folder of them that holds another CUDA's as well would
-    # replace nvcc's own.
     headers=''
-    own=$(grep -m 1 'define CUDART_VERSION' "$include/cuda_runtime_api.h")
-    for header in cudnn.h cublas_v2.h; do
-        for folder in ${CUDNN:+"$CUDNN/include" "$CUDNN"} "$include" "$top/libraries/include" "$top"/../{cudnn,cublas}/include; do
-            [ -f "$folder/$header" ] || continue
-            folder=$(cd "$folder" && pwd)
-            if [ -f "$folder/cuda_runtime_api.h" ] && [ "$own" != "$(grep -m 1 'define CUDART_VERSION' "$folder/cuda_runtime_api.h")" ]; then
-                note "$folder holds the headers of another CUDA as well and is not looked at"
-                continue
-            fi
-            case "$headers " in *" $folder "*) ;; *) headers+=" -isystem $folder" ;; esac
-            break
-        done
-    done
+    find_header cudnn.h CUDNN
+    find_header cublas_v2.h CUBLAS
     warnings=''
     if takes -Werror all-warnings; then warnings='-Werror all-warnings'; fi
     depend=''

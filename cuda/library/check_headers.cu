@@ -1,17 +1,11 @@
-// Compares dnn.h and blas.h with NVIDIA's headers, wherever those are at hand: values, layout of structs, and
-// the type of every function. It makes no code. Compiled into each plug-in, so that a header that differs
-// stops the build with the name of what differs. HAVE_CUDNN_H and HAVE_CUBLAS_H (0 or 1) overrule the search.
+// Compares dnn.h and blas.h with NVIDIA's headers: values, layout of structs, and the type of every function. It
+// makes no code. Compiled into each plug-in, so that a header that differs stops the build with the name of what
+// differs. HAVE_CUDNN_H and HAVE_CUBLAS_H (0 or 1) come from scripts/cuda_probe.sh, which knows the headers that belong
+// to nvcc; what the compiler finds by itself (/usr/local/include) may be another CUDA's.
 #ifndef FM_EMULATED
 
-#if !defined(HAVE_CUDNN_H) && defined(__has_include)
-#if __has_include(<cudnn.h>)
-#define HAVE_CUDNN_H 1
-#endif
-#endif
-#if !defined(HAVE_CUBLAS_H) && defined(__has_include)
-#if __has_include(<cublas_v2.h>)
-#define HAVE_CUBLAS_H 1
-#endif
+#if !defined(HAVE_CUDNN_H) || !defined(HAVE_CUBLAS_H)
+#error "HAVE_CUDNN_H and HAVE_CUBLAS_H are not defined: make plugins does it"
 #endif
 
 #include <stddef.h>
