@@ -44,7 +44,7 @@ struct fm_cuda_slot {
     unsigned char *results;                 /* pinned, FM_CUDA_PINNED bytes */
     struct fm_cuda_graph graphs[FM_CUDA_GRAPHS];
     int ngraphs;
-    bool direct;     /* capture has failed: never tried again */
+    bool direct;     /* capture has failed: not tried again for this lane */
     bool warm[3];    /* by activity: a chunk of this plan at this address has run without capture */
     int most;        /* steps of a chunk */
     uint64_t number; /* of the last request */

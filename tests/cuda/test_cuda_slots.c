@@ -11,7 +11,7 @@ static const struct fm_backend *const cuda = &fm_backend_cuda;
 
 enum { N = 24, ROWS = 6 };
 
-static void open_bench(struct ts_bench *bench)
+static bool open_bench_with(struct ts_bench *bench, const struct fm_emulator_settings *settings)
 {
     static float x[N * ROWS];
     static uint32_t classes[N];
@@ -26,13 +26,17 @@ static void open_bench(struct ts_bench *bench)
                                          .width = 1,
                                          .train = 16};
     const struct fm_device_options options = {.lanes = 1};
+    fm_emulator_reset(settings);
+    return ts_bench_open_with(bench, &examples,
+                              "model: [flatten, {dense: {units: 2, activation: softmax}}]\n"
+                              "train: {loss: sparse_categorical_crossentropy, batch_size: 4}\n",
+                              cuda, &options);
+}
+
+static void open_bench(struct ts_bench *bench)
+{
     const struct fm_emulator_settings settings = {.policy = FM_EMULATOR_RANDOM, .seed = 5};
-    fm_emulator_reset(&settings);
-    cr_assert(ts_bench_open_with(bench, &examples,
-                                 "model: [flatten, {dense: {units: 2, activation: softmax}}]\n"
-                                 "train: {loss: sparse_categorical_crossentropy, batch_size: 4}\n",
-                                 cuda, &options),
-              "%s", bench->error.text);
+    cr_assert(open_bench_with(bench, &settings), "%s", bench->error.text);
 }
 
 /* CUDA reads it when it starts: without it 16 lanes would share 8 hardware queues. */
@@ -86,4 +90,46 @@ Test(cuda_slots, scores_that_move_use_up_no_graphs)
     fm_emulator_count(&counts);
     cr_assert_eq(counts.faults, 0, "%s", fm_emulator_fault());
     cr_assert_eq(counts.live, 0);
+}
+
+/* One lane whose capture fails for once, then another in its place. True when the first one ran without
+ * graphs. */
+static bool captures_after_failure(int64_t call)
+{
+    const struct fm_emulator_settings settings = {.policy = FM_EMULATOR_RANDOM, .seed = 5, .fail_call = call};
+    struct ts_bench bench;
+    struct fm_report report;
+    bool direct = false;
+    if (open_bench_with(&bench, &settings)) {
+        struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+        direct = lane && ts_bench_train(&bench, lane, 0, 8, &report) && lane->slot->direct;
+        if (lane) cuda->lane_close(lane);
+        if (direct) {
+            lane = ts_bench_lane(&bench, 0, 2, NULL);
+            cr_assert_not_null(lane, "%s", bench.error.text);
+            cr_assert(ts_bench_train(&bench, lane, 0, 8, &report), "%s", bench.error.text);
+            cr_assert(!lane->slot->direct && lane->slot->ngraphs > 0, "call %lld", (long long)call);
+            cuda->lane_close(lane);
+        }
+    }
+    ts_bench_close(&bench);
+    return direct;
+}
+
+Test(cuda_slots, a_failed_capture_is_of_one_lane)
+{
+    struct ts_bench bench;
+    struct fm_report report;
+    struct fm_emulator_counts counts;
+    int failed = 0;
+    open_bench(&bench);
+    fm_emulator_count(&counts);
+    const int64_t first = counts.calls;
+    struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert(lane && ts_bench_train(&bench, lane, 0, 8, &report), "%s", bench.error.text);
+    fm_emulator_count(&counts);
+    cuda->lane_close(lane);
+    ts_bench_close(&bench);
+    for (int64_t call = first + 1; call <= counts.calls; call++) failed += captures_after_failure(call);
+    cr_assert_gt(failed, 2, "only %d failures fell into a capture", failed);
 }
