@@ -15,6 +15,8 @@ fi
 build() {
     env NVCC="$3" WANT="$2" "$make" -s -j"$(nproc)" plugins MAJOR="$1"
 }
+# The same where the compiler finds headers unasked that belong to another CUDA, as in /usr/local/include.
+build_beside() { CPATH=$work/foreign build "$@"; }
 installed() { env -u NVCC "$make" -s build/cuda.mk && sed -n 's/^CUDA_MAJORS := //p' build/cuda.mk | grep -qw "$1"; }
 
 # fetch WHAT MAJOR: whether it is there then. Where PyPI cannot be reached at all nothing is wrong with us.
@@ -41,7 +43,10 @@ if [ -z "$nvcc13" ] || fetch "CUDA 13 comes from PyPI" 13; then
     plugins+=(build/libfoldmill_cuda13.so)
 fi
 if fetch "CUDA 12 comes from Debian and PyPI" 12; then
-    check "CUDA 12: the plug-in builds for sm_50" build 12 "50" "$PWD/build/toolkits/12/bin/nvcc"
+    # Nothing comes beside this toolkit, so the compiler would find these.
+    mkdir -p "$work/foreign"
+    for header in cudnn.h cublas_v2.h; do echo '#error "of another CUDA"' >"$work/foreign/$header"; done
+    check "CUDA 12: the plug-in builds for sm_50" build_beside 12 "50" "$PWD/build/toolkits/12/bin/nvcc"
     plugins+=(build/libfoldmill_cuda12.so)
 fi
 if [ ${#plugins[@]} -eq 0 ]; then summary; fi
