@@ -105,7 +105,7 @@ static struct fm_cuda_graph *get_graph(struct fm_lane *lane, const struct fm_cud
                                   .activity = activity_of(work),
                                   .length = length};
     if (slot->ngraphs == FM_CUDA_GRAPHS || !capture(lane, work, length, &graph.exec)) {
-        slot->direct = true;
+        lane->direct = true;
         return NULL;
     }
     slot->graphs[slot->ngraphs] = graph;
@@ -137,9 +137,9 @@ static int enqueue(struct fm_lane *lane, const struct fm_cuda_work *work, int64_
 {
     struct fm_cuda_slot *slot = lane->slot;
     const int activity = activity_of(work);
-    if (slot->direct || lane->device->profile || !slot->warm[activity]) {
+    if (lane->direct || lane->device->profile || !slot->warm[activity]) {
         /* The first one loads code and fills caches, which is forbidden during capture. */
-        *fed = slot->direct || lane->device->profile ? (units < slot->most ? units : slot->most) : 1;
+        *fed = lane->direct || lane->device->profile ? (units < slot->most ? units : slot->most) : 1;
         const int status = enqueue_calls(lane, work, *fed, err);
         if (!status) slot->warm[activity] = true;
         return status;

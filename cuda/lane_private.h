@@ -44,7 +44,6 @@ struct fm_cuda_slot {
     unsigned char *results;                 /* pinned, FM_CUDA_PINNED bytes */
     struct fm_cuda_graph graphs[FM_CUDA_GRAPHS];
     int ngraphs;
-    bool direct;     /* capture has failed: not tried again for this lane */
     bool warm[3];    /* by activity: a chunk of this plan at this address has run without capture */
     int most;        /* steps of a chunk */
     uint64_t number; /* of the last request */
@@ -87,6 +86,7 @@ struct fm_lane {
     bool taken[FM_SLOTS];
     struct fm_cuda_work *first, *last; /* not reported yet */
     struct fm_cuda_work *feeding;      /* the first that is not wholly enqueued */
+    bool direct;                       /* capture has failed: not tried again */
     bool broken;                       /* a launch failed for want of memory: it can only be closed */
     struct fm_error why;               /* if broken */
     struct fm_lane *next;

@@ -91,9 +91,6 @@ int fm_cuda_slot_take(struct fm_lane *lane, struct fm_error *err)
         /* Profiles keep events of every call, so few steps are marked at a time. */
         best->most = lane->device->profile ? 1 : FM_CUDA_STEPS;
     }
-    /* What kept the last lane's steps from being captured (memory, its own network) need not keep this one's.
-     */
-    best->direct = false;
     best->lane = lane;
     lane->slot = best;
     return 0;

@@ -73,7 +73,7 @@ Test(cuda_slots, scores_that_move_use_up_no_graphs)
         cr_assert(ts_bench_do(&bench, lane, &evaluate, &report));
         cr_assert(run == 0 || (lane->base == place && lane->scores != last), "the test is of no use");
         const struct fm_cuda_slot *slot = lane->slot;
-        cr_assert(!slot->direct && slot->ngraphs <= 3, "run %d: %d graphs", run, slot->ngraphs);
+        cr_assert(!lane->direct && slot->ngraphs <= 3, "run %d: %d graphs", run, slot->ngraphs);
         for (int i = 0; i < slot->ngraphs; i++)
             cr_assert(!slot->graphs[i].scores || slot->graphs[i].scores == lane->scores);
         place = lane->base;
@@ -102,13 +102,13 @@ static bool captures_after_failure(int64_t call)
     bool direct = false;
     if (open_bench_with(&bench, &settings)) {
         struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
-        direct = lane && ts_bench_train(&bench, lane, 0, 8, &report) && lane->slot->direct;
+        direct = lane && ts_bench_train(&bench, lane, 0, 8, &report) && lane->direct;
         if (lane) cuda->lane_close(lane);
         if (direct) {
             lane = ts_bench_lane(&bench, 0, 2, NULL);
             cr_assert_not_null(lane, "%s", bench.error.text);
             cr_assert(ts_bench_train(&bench, lane, 0, 8, &report), "%s", bench.error.text);
-            cr_assert(!lane->slot->direct && lane->slot->ngraphs > 0, "call %lld", (long long)call);
+            cr_assert(!lane->direct && lane->slot->ngraphs > 0, "call %lld", (long long)call);
             cuda->lane_close(lane);
         }
     }
