@@ -118,10 +118,7 @@ find_header() {
         [ -f "$folder/$1" ] || continue
         folder=$(cd "$folder" && pwd)
         if [ -f "$folder/cuda_runtime_api.h" ] && [ "$own" != "$(grep -m 1 'define CUDART_VERSION' "$folder/cuda_runtime_api.h")" ]; then
-            case $folder in
-            /usr/include | /usr/local/include) ;;
-            *) note "$folder holds the headers of another CUDA as well and is not looked at" ;;
-            esac
+            note "$folder holds the headers of another CUDA as well and is not looked at"
             continue
         fi
         case "$folder:$headers " in

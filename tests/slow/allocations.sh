@@ -8,19 +8,10 @@ if ! ${MAKE:-make} -s tests; then
     bad "the tests build"
     summary
 fi
-declare -A pids
+export FOLDMILL_EVERY=${FOLDMILL_EVERY:-4}
 for backend in scripted reference; do
-    FOLDMILL_EVERY=${FOLDMILL_EVERY:-4} build/tests/foldmill_tests --filter "allocations/$backend" --timeout 850 \
-        >"$work/$backend" 2>&1 &
-    background+=($!)
-    pids[$backend]=$!
+    begin "$backend" build/tests/foldmill_tests --filter "allocations/$backend" --timeout 850
 done
-ended() {
-    wait "$1"
-    local code=$?
-    tail -n 30 "$2"
-    return "$code"
-}
-check "a failed allocation in a sweep of the scripted backend" ended "${pids[scripted]}" "$work/scripted"
-check "a failed allocation in a sweep of the reference backend" ended "${pids[reference]}" "$work/reference"
+check "a failed allocation in a sweep of the scripted backend" ended scripted 30
+check "a failed allocation in a sweep of the reference backend" ended reference 30
 summary

@@ -37,6 +37,22 @@ summary() {
     [ "$failed" -eq 0 ]
     exit
 }
+declare -A pids
+# begin NAME COMMAND...: in the background, what it says in $work/NAME.
+begin() {
+    local name=$1
+    shift
+    "$@" >"$work/$name" 2>&1 &
+    background+=($!)
+    pids[$name]=$!
+}
+# ended NAME [LINES]: waits for it, shows the last lines of what it said (all), gives its status.
+ended() {
+    wait "${pids[$1]}"
+    local code=$?
+    tail -n "${2:-+1}" "$work/$1"
+    return "$code"
+}
 # less A B: whether A < B, as decimal numbers.
 less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 

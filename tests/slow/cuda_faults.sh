@@ -7,20 +7,9 @@
 . "$(dirname "$0")/common.bash"
 
 if [ -z "${KERNELS:-}" ]; then
-    declare -A pids
-    for kernels in own library; do
-        KERNELS=$kernels bash "tests/slow/${0##*/}" >"$work/$kernels" 2>&1 &
-        background+=($!)
-        pids[$kernels]=$!
-    done
-    ended() {
-        wait "$1"
-        local code=$?
-        cat "$2"
-        return "$code"
-    }
-    check "every call fails, own kernels" ended "${pids[own]}" "$work/own"
-    check "every call fails, library kernels" ended "${pids[library]}" "$work/library"
+    for kernels in own library; do KERNELS=$kernels begin "$kernels" bash "tests/slow/${0##*/}"; done
+    check "every call fails, own kernels" ended own
+    check "every call fails, library kernels" ended library
     summary
 fi
 
