@@ -37,18 +37,18 @@ summary() {
     [ "$failed" -eq 0 ]
     exit
 }
-declare -A pids
+declare -A begun
 # begin NAME COMMAND...: in the background, what it says in $work/NAME.
 begin() {
     local name=$1
     shift
     "$@" >"$work/$name" 2>&1 &
     background+=($!)
-    pids[$name]=$!
+    begun[$name]=$!
 }
 # ended NAME [LINES]: waits for it, shows the last lines of what it said (all), gives its status.
 ended() {
-    wait "${pids[$1]}"
+    wait "${begun[$1]}"
     local code=$?
     tail -n "${2:-+1}" "$work/$1"
     return "$code"
