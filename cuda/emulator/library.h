@@ -37,6 +37,7 @@ struct fm_emulator_library {
     int no_choice;  /* no algorithm is usable */
     int no_getters; /* the getters of algorithms decline */
     int refuses;    /* convolutions are refused when they are called, whatever the getters said */
+    int refuses_products;
 };
 void fm_emulator_library_set(const struct fm_emulator_library *settings);
 

@@ -140,6 +140,7 @@ static int sgemm(struct fm_blas_handle *handle, int op_a, int op_b, int m, int n
     if (!fm_emulated_operands_check(operands, 4, handle->card, call) ||
         !fm_emulated_operands_check(turned, 3, handle->card, call))
         return BAD;
+    if (fm_emulated_library()->refuses_products) return BAD;
     const struct matrix x = {a, op_a ? lda : 1, op_a ? 1 : lda}, y = {b, op_b ? ldb : 1, op_b ? 1 : ldb};
     const float scale = *alpha, keep = *beta;
     char *workspace = handle->workspace;

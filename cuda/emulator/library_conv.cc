@@ -141,21 +141,14 @@ static bool check_algorithm(struct fm_dnn_handle *handle, const struct run &run,
     return true;
 }
 
-// Rows as wide as that keep it from one to the next; kernels load that much at a time.
-static size_t alignment_of(int channels)
-{
-    return channels % 4 == 0 ? 16 : channels % 2 == 0 ? 8 : 4;
-}
-
 static bool check_memory(const struct fm_dnn_handle *handle, const struct run &run, const char *call)
 {
     const struct fm_emulated_conv &c = run.conv;
     const size_t x_bytes = (size_t)((c.examples - 1) * c.x_example + (int64_t)c.x_rows * c.channels) * 4;
     const size_t y_bytes = (size_t)((c.examples - 1) * c.y_example + (int64_t)c.y_rows * c.filters) * 4;
     const size_t w_bytes = (size_t)c.filters * c.taps * (c.channels / c.groups) * 4;
-    const struct fm_emulated_operand x = {run.x, x_bytes, alignment_of(c.channels), "x"},
-                                     w = {run.w, w_bytes, 16, "w"},
-                                     y = {run.y, y_bytes, alignment_of(c.filters), "y"},
+    const struct fm_emulated_operand x = {run.x, x_bytes, 16, "x"}, w = {run.w, w_bytes, 16, "w"},
+                                     y = {run.y, y_bytes, 16, "y"},
                                      space = {run.workspace, run.bytes, 256, "workspace"};
     const struct fm_emulated_operand *order[3][3] = {{&x, &w, &y}, {&w, &y, &x}, {&x, &y, &w}};
     struct fm_emulated_operand operands[4];

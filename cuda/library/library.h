@@ -60,24 +60,38 @@ int fm_dnn_call_new(struct fm_dnn_call **call, struct fm_device *device, struct 
                     enum fm_dnn_direction direction, const struct fm_cuda_conv *conv, int padded_rows,
                     int rows, int x_example, int y_example, int algorithm, char *why, size_t why_size,
                     struct fm_error *err);
-/* Makes the call once on zeros; x, w, y: floats that it reads and writes. 0: it works (or there was no room
- * to try); 1 with a reason in `why`: cuDNN refuses it; negative on failure. Not during capture. */
-int fm_dnn_call_try(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call, int64_t x,
-                    int64_t w, int64_t y, char *why, size_t why_size, struct fm_error *err);
+/* An operand of a call that is tried: how much it reads or writes, and where it will lie. */
+struct fm_trial_operand {
+    int64_t floats; /* from its address on */
+    int64_t shift;  /* of its address from a multiple of FM_CUDA_ALIGN, in floats */
+};
+/* Makes the call once on zeros that lie as x, w and y will. 0: it works (or there was no room to try); 1 with
+ * a reason in `why`: cuDNN refuses it; negative on failure. Not during capture. */
+int fm_dnn_call_try(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call,
+                    const struct fm_trial_operand operands[3], char *why, size_t why_size,
+                    struct fm_error *err);
 void fm_dnn_call_free(struct fm_device *device, struct fm_dnn_call *call);
 int fm_dnn_call_algorithm(const struct fm_dnn_call *call);
 int64_t fm_dnn_call_workspace(const struct fm_dnn_call *call);
-/* w at a multiple of 16 bytes, x and y at whole rows of such tensors, workspace of FM_CUDA_ALIGN; they
- * overlap nowhere. Legal during capture once the same call ran outside one. A failure does not make the
+/* x, w and y at multiples of 16 bytes, as cuDNN may load four floats at a time; workspace of FM_CUDA_ALIGN;
+ * they overlap nowhere. Legal during capture once the same call ran outside one. A failure does not make the
  * device lost unless CUDA itself failed. forward: y = x * w. input_grad: x = dy * w'. weight_grad: w = x' *
  * dy. beta = 0 always. */
 int fm_dnn_call_run(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call,
                     cudaStream_t stream, float *x, float *w, float *y, void *workspace, struct fm_error *err);
 
-/* As fm_dnn_call_run; the workspace has FM_BLAS_WORKSPACE bytes. Row-major product: c[m][n] = op(a) op(b),
- * op(a) is m x k. lda, ldb, ldc: floats from one stored row to the next. */
-int fm_blas_product(struct fm_device *device, struct fm_card *card, cudaStream_t stream, bool transpose_a,
-                    bool transpose_b, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                    float *c, int ldc, void *workspace, struct fm_error *err);
+/* Row-major product: c[m][n] = op(a) op(b), op(a) is m x k. lda, ldb, ldc: floats from one stored row to the
+ * next. */
+struct fm_blas_shape {
+    bool transpose_a, transpose_b;
+    int m, n, k, lda, ldb, ldc;
+};
+/* As fm_dnn_call_run; the workspace has FM_BLAS_WORKSPACE bytes. */
+int fm_blas_product(struct fm_device *device, struct fm_card *card, cudaStream_t stream,
+                    const struct fm_blas_shape *shape, const float *a, const float *b, float *c,
+                    void *workspace, struct fm_error *err);
+/* As fm_dnn_call_try; shift: of a, b and c. */
+int fm_blas_product_try(struct fm_device *device, struct fm_card *card, const struct fm_blas_shape *shape,
+                        const int64_t shift[3], char *why, size_t why_size, struct fm_error *err);
 
 #endif

@@ -4,9 +4,8 @@
 #ifndef FM_CUDA_CALLS_H
 #define FM_CUDA_CALLS_H
 
+#include "library/library.h"
 #include "plan/plan.h"
-
-struct fm_dnn_call; /* library/library.h */
 
 /* kind, what explain and profile call it */
 #define FM_CUDA_CALLS(X)                                                                                     \
@@ -82,6 +81,7 @@ struct fm_cuda_call {
     int64_t partial, stride; /* floats into the partial sums; splits == 1: into the gradients at once */
     int64_t scratch;         /* bytes; then its place in the block */
     struct fm_dnn_call *dnn; /* owned */
+    struct fm_blas_shape product;
 };
 
 /* Program -> calls; what the library is to do is decided in choose.c. `made` are all calls so far. */

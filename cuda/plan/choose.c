@@ -155,68 +155,123 @@ static int output_of(const struct fm_cuda_builder *b, int op)
     return activation ? activation->out[0] : b->program->ops[op].out[0];
 }
 
+/* The tensors of a product: x before the layer, y behind it, or their gradients. */
+static void ends_of(const struct fm_cuda_builder *b, int op, enum fm_dnn_role role, int *x, int *y)
+{
+    const struct fm_op *o = &b->program->ops[op];
+    *x = role == FM_ROLE_INPUT_GRAD ? o->out[0] : o->in[0];
+    *y = role == FM_ROLE_FORWARD ? output_of(b, op) : role == FM_ROLE_INPUT_GRAD ? o->in[0] : o->in[1];
+}
+
+/* Floats from a multiple of FM_CUDA_ALIGN to row -pad of a tensor. */
+static int64_t shift_of(const struct fm_cuda_builder *b, int tensor, int pad)
+{
+    return (int64_t)(b->plan->rooms[tensor].before - pad) * b->program->tensors[tensor].channels;
+}
+
+/* Whether a library makes the call: 1, 0 = an own kernel, negative. `status` and `why` are of its trial. */
+static int accepted(const struct fm_cuda_builder *b, const char *product, int status, const char *why)
+{
+    if (status <= 0) return status ? status : 1;
+    if (!b->recorded) return 0;
+    return fm_fail(b->err, FM_EFILE, "the journal's algorithm for a %s cannot be used here: %s", product,
+                   why);
+}
+
+static struct fm_cuda_call *library_call(struct fm_cuda_builder *b, enum fm_cuda_call_kind kind, int op,
+                                         enum fm_dnn_role role)
+{
+    struct fm_cuda_call *call = fm_cuda_call_new(b, kind, op);
+    if (!call) return NULL;
+    call->conv = fm_cuda_conv_of(&b->program->ops[op]);
+    call->role = role;
+    ends_of(b, op, role, &call->in[0], &call->out[0]);
+    call->kernel = kernel_of(b->program, &b->program->ops[op]);
+    call->splits = 1;
+    return call;
+}
+
+/* Examples of a call of op. */
+static int rows_of(const struct fm_cuda_builder *b, const struct fm_op *op)
+{
+    return op->section == FM_SECTION_EVALUATE ? b->chunk : (int)b->plan->batch;
+}
+
 static int dnn_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
 {
     static const enum fm_dnn_direction directions[] = {FM_DNN_FORWARD, FM_DNN_INPUT_GRAD, FM_DNN_WEIGHT_GRAD};
     const struct fm_op *o = &b->program->ops[op];
     const struct fm_cuda_conv conv = fm_cuda_conv_of(o);
-    const int x = role == FM_ROLE_INPUT_GRAD ? o->out[0] : o->in[0];
-    const int y = role == FM_ROLE_FORWARD      ? output_of(b, op)
-                  : role == FM_ROLE_INPUT_GRAD ? o->in[0]
-                                               : o->in[1];
-    const int padded = conv.pad + conv.in_rows + b->plan->rooms[x].after;
+    const struct fm_cuda_room *rooms = b->plan->rooms;
+    const struct fm_cuda_variable *kernel = &b->plan->variables[kernel_of(b->program, o)];
+    const int64_t rows = rows_of(b, o);
+    int x, y;
+    ends_of(b, op, role, &x, &y);
+    const struct fm_trial_operand operands[3] = {{rows * rooms[x].example, shift_of(b, x, conv.pad)},
+                                                 {kernel->count, kernel->offset},
+                                                 {rows * rooms[y].example, shift_of(b, y, 0)}};
+    /* Behind rows of a halo whose width is no multiple of four floats, an address may be none of 16 bytes,
+     * and cuDNN does not say which of its algorithms need that. */
+    if (operands[0].shift % 4 || operands[2].shift % 4)
+        return accepted(b, "convolution", 1, "its tensors do not lie at multiples of 16 bytes");
     char why[256];
     struct fm_dnn_call *dnn = NULL;
-    const int rows = o->section == FM_SECTION_EVALUATE ? b->chunk : (int)b->plan->batch;
-    int status = fm_dnn_call_new(&dnn, b->device, &b->device->cards[0], directions[role], &conv, padded, rows,
-                                 b->plan->rooms[x].example, b->plan->rooms[y].example,
-                                 recorded_algorithm(b, o, role), why, sizeof why, b->err);
-    if (!status)
-        status =
-            fm_dnn_call_try(b->device, &b->device->cards[0], dnn, (int64_t)rows * b->plan->rooms[x].example,
-                            b->program->variables[kernel_of(b->program, o)].count,
-                            (int64_t)rows * b->plan->rooms[y].example, why, sizeof why, b->err);
-    if (status) fm_dnn_call_free(b->device, dnn);
-    if (status < 0) return status;
-    if (status > 0 && b->recorded)
-        return fm_fail(b->err, FM_EFILE, "the journal's algorithm for a convolution cannot be used here: %s",
-                       why);
-    if (status > 0) return 0;
-    struct fm_cuda_call *call = fm_cuda_call_new(b, FM_CALL_DNN, op);
+    struct fm_card *card = &b->device->cards[0];
+    int status = fm_dnn_call_new(&dnn, b->device, card, directions[role], &conv,
+                                 conv.pad + conv.in_rows + rooms[x].after, (int)rows, rooms[x].example,
+                                 rooms[y].example, recorded_algorithm(b, o, role), why, sizeof why, b->err);
+    if (!status) status = fm_dnn_call_try(b->device, card, dnn, operands, why, sizeof why, b->err);
+    status = accepted(b, "convolution", status, why);
+    struct fm_cuda_call *call = status > 0 ? library_call(b, FM_CALL_DNN, op, role) : NULL;
     if (!call) {
         fm_dnn_call_free(b->device, dnn);
-        return FM_ENOMEM;
+        return status > 0 ? FM_ENOMEM : status;
     }
     call->dnn = dnn;
-    call->conv = conv;
-    call->role = role;
-    call->in[0] = x;
-    call->out[0] = y;
-    call->kernel = kernel_of(b->program, o);
-    call->splits = 1;
     return note_choice(b, o, role, fm_dnn_call_algorithm(dnn));
+}
+
+/* y [m][out] = x [m][in] W [in][out], and its gradients. */
+static struct fm_blas_shape product_of(const struct fm_cuda_conv *conv, enum fm_dnn_role role, int m, int ldx,
+                                       int ldy)
+{
+    const int in = conv->in_channels, out = conv->out_channels;
+    switch (role) {
+    case FM_ROLE_FORWARD: return (struct fm_blas_shape){false, false, m, out, in, ldx, out, ldy};
+    case FM_ROLE_INPUT_GRAD: return (struct fm_blas_shape){false, true, m, in, out, ldy, out, ldx};
+    default: return (struct fm_blas_shape){true, false, in, out, m, ldx, ldy, out};
+    }
 }
 
 static int blas_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
 {
     const struct fm_op *o = &b->program->ops[op];
-    const int x = role == FM_ROLE_INPUT_GRAD ? o->out[0] : o->in[0];
-    const int y = role == FM_ROLE_FORWARD      ? output_of(b, op)
-                  : role == FM_ROLE_INPUT_GRAD ? o->in[0]
-                                               : o->in[1];
+    const struct fm_cuda_conv conv = fm_cuda_conv_of(o);
     const struct fm_cuda_room *rooms = b->plan->rooms;
+    int x, y;
+    ends_of(b, op, role, &x, &y);
     /* A matrix has one distance between its rows, so rows of several examples must follow each other evenly.
      */
     if (o->in_rows > 1 && (rooms[x].before + rooms[x].after > 0 || rooms[y].before + rooms[y].after > 0))
         return 0;
-    struct fm_cuda_call *call = fm_cuda_call_new(b, FM_CALL_BLAS, op);
+    const bool even = o->in_rows > 1;
+    const struct fm_blas_shape shape =
+        product_of(&conv, role, rows_of(b, o) * conv.in_rows, even ? conv.in_channels : rooms[x].example,
+                   even ? conv.out_channels : rooms[y].example);
+    const int64_t at_x = shift_of(b, x, 0), at_y = shift_of(b, y, 0),
+                  at_w = b->plan->variables[kernel_of(b->program, o)].offset;
+    const int64_t shift[][3] = {[FM_ROLE_FORWARD] = {at_x, at_w, at_y},
+                                [FM_ROLE_INPUT_GRAD] = {at_y, at_w, at_x},
+                                [FM_ROLE_WEIGHT_GRAD] = {at_x, at_y, at_w}};
+    char why[256];
+    const int status = accepted(
+        b, "product",
+        fm_blas_product_try(b->device, &b->device->cards[0], &shape, shift[role], why, sizeof why, b->err),
+        why);
+    if (status <= 0) return status;
+    struct fm_cuda_call *call = library_call(b, FM_CALL_BLAS, op, role);
     if (!call) return FM_ENOMEM;
-    call->conv = fm_cuda_conv_of(o);
-    call->role = role;
-    call->in[0] = x;
-    call->out[0] = y;
-    call->kernel = kernel_of(b->program, o);
-    call->splits = 1;
+    call->product = shape;
     return note_choice(b, o, role, 0);
 }
 

@@ -244,26 +244,20 @@ static int dnn(const struct run *r, struct fm_error *err)
                            at(r, bound->plan->layout.workspace), err);
 }
 
-/* y [m][out] = x [m][in] W [in][out], and its gradients. */
 static int blas(const struct run *r, struct fm_error *err)
 {
     const struct fm_cuda_bound *bound = r->bound;
     const struct fm_cuda_call *call = r->call;
-    const struct fm_cuda_tensor x = tensor(r, call->in[0]), y = tensor(r, call->out[0]);
-    const int in = call->conv.in_channels, out = call->conv.out_channels, length = call->conv.in_rows;
-    const int m = call->rows * length, ldx = length > 1 ? in : x.example, ldy = length > 1 ? out : y.example;
-    void *workspace = at(r, bound->plan->layout.workspace);
-    switch (call->role) {
-    case FM_ROLE_FORWARD:
-        return fm_blas_product(bound->device, bound->card, bound->stream, false, false, m, out, in, x.at, ldx,
-                               parameter(r, call->kernel), out, y.at, ldy, workspace, err);
-    case FM_ROLE_INPUT_GRAD:
-        return fm_blas_product(bound->device, bound->card, bound->stream, false, true, m, in, out, y.at, ldy,
-                               parameter(r, call->kernel), out, x.at, ldx, workspace, err);
-    default:
-        return fm_blas_product(bound->device, bound->card, bound->stream, true, false, in, out, m, x.at, ldx,
-                               y.at, ldy, gradient(r, call->kernel), out, workspace, err);
-    }
+    float *x = tensor(r, call->in[0]).at, *y = tensor(r, call->out[0]).at;
+    const bool gradient_of_w = call->role == FM_ROLE_WEIGHT_GRAD,
+               gradient_of_x = call->role == FM_ROLE_INPUT_GRAD;
+    float *w = gradient_of_w ? gradient(r, call->kernel) : parameter(r, call->kernel);
+    return fm_blas_product(bound->device, bound->card, bound->stream, &call->product, gradient_of_x ? y : x,
+                           gradient_of_w ? y : w,
+                           gradient_of_w   ? w
+                           : gradient_of_x ? x
+                                           : y,
+                           at(r, bound->plan->layout.workspace), err);
 }
 
 static cudaError_t launch(const struct run *r)

@@ -1,4 +1,4 @@
-/* Plans of the CUDA backend: which sizes they take. */
+/* Plans of the CUDA backend: which sizes they take, what they leave to libraries. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -9,24 +9,30 @@
 
 static const struct fm_backend *const cuda = &fm_backend_cuda;
 
-enum { N = 4, ROWS = 2000 };
+enum { N = 4, ROWS = 2000, FEW_ROWS = 20 };
 
-static void open_bench(struct ts_bench *bench, const char *network)
+static void open_bench_with(struct ts_bench *bench, const char *network, int64_t rows,
+                            enum fm_kernels_choice kernels)
 {
     static float x[N * ROWS];
     static const uint32_t classes[N] = {0, 1, 1, 0};
     const struct ts_examples examples = {.n = N,
-                                         .rows = ROWS,
+                                         .rows = rows,
                                          .channels = 1,
                                          .x = x,
                                          .nclasses = 2,
                                          .classes = classes,
                                          .width = 1,
                                          .train = 2};
-    const struct fm_device_options options = {.lanes = 1};
+    const struct fm_device_options options = {.lanes = 1, .kernels = kernels};
     const struct fm_emulator_settings settings = {0};
     fm_emulator_reset(&settings);
     cr_assert(ts_bench_open_with(bench, &examples, network, cuda, &options), "%s", bench->error.text);
+}
+
+static void open_bench(struct ts_bench *bench, const char *network)
+{
+    open_bench_with(bench, network, ROWS, FM_KERNELS_AUTO);
 }
 
 /* A dense layer of 2.4 million weights: the batch has nothing to do with their number. */
@@ -55,25 +61,109 @@ Test(cuda_plan, tensors_that_ints_cannot_count_are_refused)
     ts_bench_close(&bench);
 }
 
-/* What cuDNN's getters promise and its calls refuse costs no device: the plan has own kernels instead. */
-Test(cuda_plan, a_convolution_that_cudnn_refuses_is_our_own)
+#define TWO_CONVOLUTIONS(filters, padding)                                                                   \
+    "model: [{conv1d: {filters: " filters ", kernel_size: 3}},\n"                                            \
+    "  {conv1d: {filters: " filters ", kernel_size: 9, padding: " padding "}}, flatten,\n"                   \
+    "  {dense: {units: 2, activation: softmax}}]\n"                                                          \
+    "train: {loss: sparse_categorical_crossentropy, batch_size: 8}\n"
+
+static void open_with_libraries(struct ts_bench *bench, const struct fm_emulator_library *library,
+                                const char *network)
 {
-    for (int refuses = 0; refuses < 2; refuses++) {
-        struct ts_bench bench;
-        struct fm_text text = {0};
-        struct fm_error err = {0};
-        const struct fm_emulator_library library = {.refuses = refuses};
-        fm_emulator_library_set(&library);
-        open_bench(
-            &bench,
-            "model: [{conv1d: {filters: 64, kernel_size: 3}}, {conv1d: {filters: 64, kernel_size: 9}},\n"
-            "  flatten, {dense: {units: 2, activation: softmax}}]\n"
-            "train: {loss: sparse_categorical_crossentropy, batch_size: 8}\n");
-        cr_assert_eq(cuda->plan_choices(bench.device, bench.program, 8, &text, &err), 0, "%s", err.text);
-        const bool chosen = text.size && strstr(text.data, "conv1d_1/kernel forward");
-        cr_assert_eq(chosen, !refuses, "%s", text.size ? text.data : "nothing");
-        fm_text_fini(&text);
-        ts_bench_close(&bench);
-    }
+    fm_emulator_library_set(library);
+    open_bench_with(bench, network, FEW_ROWS, FM_KERNELS_LIBRARY);
+}
+
+/* Whether the plan has the library make this call ("conv1d_1/kernel forward"). */
+static bool chosen(struct ts_bench *bench, const char *call)
+{
+    struct fm_text text = {0};
+    struct fm_error err = {0};
+    cr_assert_eq(cuda->plan_choices(bench->device, bench->program, 8, &text, &err), 0, "%s", err.text);
+    const bool there = text.size && strstr(text.data, call);
+    fm_text_fini(&text);
+    return there;
+}
+
+static void close_with_libraries(struct ts_bench *bench)
+{
+    struct fm_emulator_counts counts;
+    ts_bench_close(bench);
     fm_emulator_library_set(&(struct fm_emulator_library){0});
+    fm_emulator_count(&counts);
+    cr_assert_eq(counts.faults, 0, "%s", fm_emulator_fault());
+    cr_assert_eq(counts.live, 0, "%d things of CUDA's were not given back", (int)counts.live);
+}
+
+/* What the libraries promise and their calls refuse costs no device: the plan has own kernels instead. */
+Test(cuda_plan, what_a_library_refuses_is_our_own)
+{
+    static const char *const convolutions[] = {"conv1d_1/kernel forward", "conv1d_1/kernel input_grad",
+                                               "conv1d_1/kernel weight_grad", "conv1d_1/kernel evaluate"};
+    static const char *const products[] = {"dense/kernel forward", "dense/kernel input_grad",
+                                           "dense/kernel weight_grad", "dense/kernel evaluate"};
+    for (int refuses = 0; refuses < 4; refuses++) {
+        struct ts_bench bench;
+        open_with_libraries(
+            &bench, &(struct fm_emulator_library){.refuses = refuses & 1, .refuses_products = refuses >> 1},
+            TWO_CONVOLUTIONS("64", "valid"));
+        for (int i = 0; i < 4; i++) {
+            cr_assert_eq(chosen(&bench, convolutions[i]), !(refuses & 1), "%s", convolutions[i]);
+            cr_assert_eq(chosen(&bench, products[i]), !(refuses >> 1), "%s", products[i]);
+        }
+        struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+        struct fm_report report;
+        cr_assert(lane && ts_bench_train(&bench, lane, 0, 1, &report), "%s", bench.error.text);
+        cuda->lane_close(lane);
+        close_with_libraries(&bench);
+    }
+}
+
+/* The second convolution wants four rows of zeros around what the first one writes. With 64 filters row 0
+ * lies 1,024 bytes behind the halo's beginning, with 50 it lies 800, with 33 it lies 528, with 50 filters and
+ * kernels of 3 it lies 200: at no multiple of 16 bytes. */
+Test(cuda_plan, cudnn_is_given_addresses_of_sixteen_bytes)
+{
+    static const struct {
+        const char *network;
+        bool first;
+    } cases[] = {{TWO_CONVOLUTIONS("64", "same"), true},
+                 {TWO_CONVOLUTIONS("33", "same"), true},
+                 {"model: [{conv1d: {filters: 50, kernel_size: 3}},\n"
+                  "  {conv1d: {filters: 50, kernel_size: 3, padding: same}}, flatten,\n"
+                  "  {dense: {units: 2, activation: softmax}}]\n"
+                  "train: {loss: sparse_categorical_crossentropy, batch_size: 8}\n",
+                  false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ts_bench bench;
+        open_with_libraries(&bench, &(struct fm_emulator_library){0}, cases[i].network);
+        cr_assert_eq(chosen(&bench, "conv1d/kernel forward"), cases[i].first, "case %zu", i);
+        cr_assert(chosen(&bench, "conv1d_1/kernel forward"), "case %zu", i);
+        struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+        struct fm_report report;
+        cr_assert(lane && ts_bench_train(&bench, lane, 0, 1, &report), "%s", bench.error.text);
+        cuda->lane_close(lane);
+        close_with_libraries(&bench);
+    }
+}
+
+/* cudaMalloc and cudaFree wait for the lanes that compute. */
+Test(cuda_plan, a_plan_made_beside_lanes_allocates_nothing)
+{
+    struct ts_bench bench;
+    struct fm_emulator_counts before, after;
+    char why[300] = "";
+    open_with_libraries(&bench, &(struct fm_emulator_library){0}, TWO_CONVOLUTIONS("64", "same"));
+    struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert(lane, "%s", bench.error.text);
+    const struct fm_card *card = &bench.device->cards[0];
+    const int64_t used = card->arena.used;
+    fm_emulator_count(&before);
+    cr_assert(cuda->supports(bench.device, bench.program, 16, why, sizeof why), "%s", why);
+    fm_emulator_count(&after);
+    cr_assert_gt(after.library_calls - before.library_calls, 8, "nothing was tried");
+    cr_assert_eq(after.allocations, before.allocations);
+    cr_assert_eq(card->arena.used, used, "a trial's memory was not given back");
+    cuda->lane_close(lane);
+    close_with_libraries(&bench);
 }

@@ -228,8 +228,9 @@ static void check_product(struct rig *r, bool ta, bool tb, int m, int n, int k, 
         fm_emulator_poke(device[i], host[i], sizes[i] * sizeof(float));
     }
     struct fm_error err = {0};
-    cr_assert_eq(fm_blas_product(&r->device, r->card, r->stream, ta, tb, m, n, k, device[0], lda, device[1],
-                                 ldb, device[2], ldc, r->arena, &err),
+    const struct fm_blas_shape shape = {ta, tb, m, n, k, lda, ldb, ldc};
+    cr_assert_eq(fm_blas_product(&r->device, r->card, r->stream, &shape, device[0], device[1], device[2],
+                                 r->arena, &err),
                  0, "%s", err.text);
     fm_emulator_peek(host[2], device[2], sizes[2] * sizeof(float));
     for (int i = 0; i < m; i++)
@@ -258,8 +259,8 @@ Test(library, products_of_all_kinds)
         for (int kind = 0; kind < 4; kind++)
             check_product(&r, kind & 1, kind & 2, shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3]);
     struct fm_error err = {0};
-    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, false, false, 2, 3, 4, NULL, 3, NULL, 3, NULL,
-                                 3, NULL, &err),
+    const struct fm_blas_shape narrow = {false, false, 2, 3, 4, 3, 3, 3};
+    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, &narrow, NULL, NULL, NULL, NULL, &err),
                  FM_EINTERNAL, "rows are shorter than the matrix is wide");
     rig_stop(&r, "products");
 }
@@ -468,8 +469,9 @@ static int work(struct rig *r, struct fm_dnn_call *calls[3], bool *told, struct 
         if (status == 1) status = 0;
     }
     if (!status && r->card->blas)
-        status = fm_blas_product(&r->device, r->card, r->stream, false, false, 8, 8, 8, x, 8, w, 8, y, 8,
-                                 r->arena, err);
+        status =
+            fm_blas_product(&r->device, r->card, r->stream,
+                            &(struct fm_blas_shape){false, false, 8, 8, 8, 8, 8, 8}, x, w, y, r->arena, err);
     if (!status) status = fm_cuda_check(&r->device, cudaStreamSynchronize(r->stream), err, "wait");
     return status;
 }
@@ -520,13 +522,12 @@ Test(library, a_broken_context_is_found_behind_a_status)
     fm_emulator_count(&counts);
     fm_emulator_set(&(struct fm_emulator_settings){.fail_call = counts.calls + 2, .fail_sticky = true});
     struct fm_error err = {0};
+    const struct fm_blas_shape one = {false, false, 1, 1, 1, 1, 1, 1};
     float *x = take(&r, 16);
-    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, false, false, 1, 1, 1, x, 1, x + 4, 1, x + 8, 1,
-                                 r.arena, &err),
+    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, &one, x, x + 4, x + 8, r.arena, &err),
                  FM_EDEVICE);
     cr_assert(r.device.lost && r.device.dead, "%s", err.text);
-    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, false, false, 1, 1, 1, x, 1, x + 4, 1, x + 8, 1,
-                                 r.arena, &err),
+    cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, &one, x, x + 4, x + 8, r.arena, &err),
                  FM_EDEVICE);
     rig_close(&r);
     fm_emulator_count(&counts);
@@ -560,13 +561,13 @@ Test(library, calls_can_be_captured)
     cr_assert_eq(new_call(&r, &call, FM_DNN_FORWARD, &usual, -1, why, sizeof why, &err), 0, "%s", why);
     float *x = take(&r, 88), *w = take(&r, 96), *y = take(&r, 144), *z = take(&r, 64);
     float values[144];
+    const struct fm_blas_shape product = {false, true, 8, 8, 16, 16, 16, 8};
     for (int turn = 0; turn < 2; turn++) { /* the first is the run before */
         if (turn) cr_assert_eq(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal), 0);
         cr_assert_eq(fm_dnn_call_run(&r.device, r.card, call, r.stream, x, w, y, r.arena, &err), 0, "%s",
                      err.text);
-        cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, false, true, 8, 8, 16, y, 16, y + 16, 16, z,
-                                     8, r.arena, &err),
-                     0, "%s", err.text);
+        cr_assert_eq(fm_blas_product(&r.device, r.card, r.stream, &product, y, y + 16, z, r.arena, &err), 0,
+                     "%s", err.text);
     }
     cudaGraph_t graph;
     cudaGraphExec_t exec;
