@@ -74,11 +74,11 @@ static int emulated_usable(const char *select, char *why, size_t why_size)
     return fm_cuda_usable(select, why, why_size);
 }
 
-static int emulated_list(struct fm_text *text, struct fm_error *err)
+static int emulated_list(struct fm_text *text, bool libraries, struct fm_error *err)
 {
     fm_emulator_from_environment();
     fm_text_add_string(text, "           (emulated: right results, slowly; no GPU is used)\n");
-    return fm_cuda_list(text, err);
+    return fm_cuda_list(text, libraries, err);
 }
 #else
 #ifdef FM_CUDA_NAME /* the major version: CUDART_VERSION's digits are not to be had as text */

@@ -103,7 +103,7 @@ struct fm_device {
     struct fm_cuda_kind kind;
     const struct fm_cuda_libraries *libraries; /* NULL = none could be opened */
     char text[512], numbers[160];
-    char why_no_library[256];
+    char why_no_library[512]; /* what cuDNN and cuBLAS are not used for, why, what to do; "" = nothing */
     struct fm_card cards[FM_CUDA_MAX_CARDS];
     int ncards;
     struct fm_resident *resident; /* [nresident], data == NULL = free */
@@ -156,7 +156,7 @@ int64_t fm_cuda_memory(const struct fm_device *device);
 void fm_cuda_transfers(const struct fm_device *device, struct fm_transfers *transfers);
 /* engine/plugin.h */
 int fm_cuda_usable(const char *select, char *why, size_t why_size);
-int fm_cuda_list(struct fm_text *text, struct fm_error *err);
+int fm_cuda_list(struct fm_text *text, bool libraries, struct fm_error *err);
 
 /* data.c: refused by arithmetic, with both numbers, when it is more than the card has free. */
 int fm_cuda_load(struct fm_device *device, const struct fm_resident *resident, int *dataset,

@@ -1,11 +1,11 @@
-/* A line for every card, for `foldmill devices`: usable or not, and why. */
+/* A line for every card, for `foldmill devices`: usable or not, and why; which libraries it can have. */
 #include "cuda.h"
 
 #include <string.h>
 
 #include "library/library.h"
 
-static void list_card(struct fm_text *text, int number)
+static void list_card(struct fm_text *text, int number, const struct fm_cuda_libraries *libraries)
 {
     char why[256], memory[FM_BYTES_TEXT];
     struct cudaDeviceProp properties;
@@ -29,28 +29,26 @@ static void list_card(struct fm_text *text, int number)
         cudaGetLastError();
     }
     fm_text_add_string(text, "\n");
+    if (libraries && libraries->dnn && !fm_dnn_has_code(major, minor, libraries->cudnn, why, sizeof why))
+        fm_text_add(text, "           %s\n", why);
 }
 
-static int list_libraries(struct fm_text *text, struct fm_error *err)
+/* `why`: what cannot be used of them. */
+static void list_libraries(struct fm_text *text, const struct fm_cuda_libraries *libraries, const char *why)
 {
-    struct fm_cuda_libraries *libraries = NULL;
-    char why[256] = "";
-    const int status = fm_libraries_open(&libraries, FM_CUDA_MAJOR, why, sizeof why, err);
-    if (status) return status;
     fm_text_add_string(text, "          ");
     if (libraries->dnn) fm_text_add(text, " cuDNN %lld", (long long)libraries->cudnn);
     if (libraries->blas)
         fm_text_add(text, "%s cuBLAS %lld", libraries->dnn ? "," : "", (long long)libraries->cublas);
     if (libraries->from[0]) fm_text_add(text, " (%s)", libraries->from);
-    if (why[0]) fm_text_add(text, "%s %s", libraries->dnn || libraries->blas ? ";" : "", why);
+    if (why[0]) fm_text_add(text, "%s %s", libraries->from[0] ? ";" : "", why);
     if (why[0] && !libraries->dnn && !libraries->blas) fm_text_add_string(text, "; own kernels need neither");
     fm_text_add_string(text, "\n");
-    fm_libraries_free(libraries);
-    return 0;
 }
 
-int fm_cuda_list(struct fm_text *text, struct fm_error *err)
+int fm_cuda_list(struct fm_text *text, bool libraries, struct fm_error *err)
 {
+    struct fm_cuda_libraries *opened = NULL;
     char why[512];
     int count = 0, usable = 0;
     const cudaError_t counted = cudaGetDeviceCount(&count);
@@ -59,9 +57,13 @@ int fm_cuda_list(struct fm_text *text, struct fm_error *err)
         fm_text_add(text, "cuda       cannot be used: %s\n", why);
         return 0;
     }
-    for (int number = 0; number < count; number++) {
-        list_card(text, number);
-        usable += !fm_card_usable(number, why, sizeof why);
+    for (int number = 0; number < count; number++) usable += !fm_card_usable(number, why, sizeof why);
+    if (libraries && usable) {
+        const int status = fm_libraries_open(&opened, FM_CUDA_MAJOR, why, sizeof why, err);
+        if (status) return status;
     }
-    return usable ? list_libraries(text, err) : 0;
+    for (int number = 0; number < count; number++) list_card(text, number, opened);
+    if (opened) list_libraries(text, opened, why);
+    fm_libraries_free(opened);
+    return 0;
 }

@@ -34,6 +34,7 @@ const struct fm_blas_table *fm_emulator_blas(void);
 struct fm_emulator_library {
     int cudnn;      /* version, 0 = 91900, or 91002 for a card that needs it */
     int built_for;  /* CUDA's, 0 = CUDART_VERSION */
+    int old_blas;   /* cuBLAS has no cublasSetWorkspace_v2, as that of CUDA 10 */
     int no_choice;  /* no algorithm is usable */
     int no_getters; /* the getters of algorithms decline */
     int refuses;    /* convolutions are refused when they are called, whatever the getters said */

@@ -164,6 +164,7 @@ const struct fm_blas_table *fm_emulator_blas(void)
     struct fm_blas_table *t = &table;
     t->create = create, t->destroy = destroy, t->property = property;
     t->set_math = set_math, t->set_atomics = set_atomics;
-    t->set_stream = set_stream, t->set_workspace = set_workspace, t->sgemm = sgemm;
+    t->set_stream = set_stream, t->set_workspace = fm_emulated_library()->old_blas ? NULL : set_workspace,
+    t->sgemm = sgemm;
     return fm_emulated_settings()->no_library ? NULL : t;
 }

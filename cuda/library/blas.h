@@ -30,7 +30,7 @@ enum fm_blas_value {
 };
 
 /* name in the table, symbol, result, parameters. The workspace that one may give is what makes a handle on
- * several streams deterministic; cuBLAS 10 does not have the call and is refused. */
+ * several streams deterministic; cuBLAS 10 does not have the call and computes no products. */
 #define FM_BLAS_CALLS(X)                                                                                     \
     X(create, cublasCreate_v2, int, (struct fm_blas_handle * *handle))                                       \
     X(destroy, cublasDestroy_v2, int, (struct fm_blas_handle * handle))                                      \

@@ -61,25 +61,22 @@ int fm_blas_check(struct fm_device *device, int status, const char *call, struct
 
 /* Versions whose files hold no code for old cards (seen in the files, ../shared/cuda_matrix.md 1). What they
  * would say themselves differs. */
-static bool has_code(const struct fm_cuda_kind *kind, int64_t cudnn, char *why, size_t why_size)
+bool fm_dnn_has_code(int major, int minor, int64_t cudnn, char *why, size_t why_size)
 {
-    const int sm = kind->major * 10 + kind->minor;
-    if (cudnn >= 91100 && sm < 75) {
-        snprintf(
-            why, why_size,
-            "no cuDNN: versions from 9.11 on have no code for this card (sm_%d): install 9.10.2 and name "
-            "its folder in FOLDMILL_LIBDIRS",
-            sm);
-        return false;
-    }
-    if (cudnn >= 8800 && sm < 50) {
-        snprintf(why, why_size,
-                 "no cuDNN: versions from 8.8 on have no code for this card (sm_%d): install 8.7.0 and name "
-                 "its folder in FOLDMILL_LIBDIRS",
-                 sm);
-        return false;
-    }
-    return true;
+    const int sm = major * 10 + minor;
+    const char *first, *last;
+    if (cudnn >= 8800 && sm < 50)
+        first = "8.8", last = "8.7.0";
+    else if (cudnn >= 91100 && sm < 75)
+        first = "9.11", last = "9.10.2";
+    else
+        return true;
+    snprintf(
+        why, why_size,
+        "no cuDNN: versions from %s on have no code for this card (sm_%d): install %s and name its folder "
+        "in FOLDMILL_LIBDIRS",
+        first, sm, last);
+    return false;
 }
 
 /* 1: not to be used, `why` says why. */
@@ -101,7 +98,8 @@ static int open_blas(struct fm_device *device, struct fm_card *card, char *why, 
 static int open_dnn(struct fm_device *device, struct fm_card *card, char *why, size_t why_size,
                     struct fm_error *err)
 {
-    if (!has_code(&device->kind, device->libraries->cudnn, why, why_size)) return 1;
+    const struct fm_cuda_kind *kind = &device->kind;
+    if (!fm_dnn_has_code(kind->major, kind->minor, device->libraries->cudnn, why, why_size)) return 1;
     struct fm_dnn_handle *handle = NULL;
     const int status =
         fm_dnn_judge(device, device->libraries->dnn->create(&handle), "cudnnCreate", why, why_size, err);

@@ -65,6 +65,7 @@ static enum fm_load get_blas(struct fm_blas_table *table, int cuda_major, char *
         *table = *theirs;
     else
         snprintf(why, why_size, "the emulator was told to have no cuBLAS");
+    if (theirs && !theirs->set_workspace) return FM_LOADED_OLD;
     return theirs ? FM_LOADED : FM_LOAD_ABSENT;
 #else
     return fm_load_blas(table, cuda_major, folder, folder_size, why, why_size);
@@ -86,13 +87,15 @@ static enum fm_load get_dnn(struct fm_dnn_table *table, int version, char *folde
 #endif
 }
 
-static bool open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struct reasons *reasons)
+/* FM_LOADED_OLD: cuDNN may be opened, products are not for this one. */
+static enum fm_load open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struct reasons *reasons)
 {
     char folder[256] = "", why[256] = "", reason[512];
-    if (get_blas(libraries->blas, cuda_major, folder, sizeof folder, why, sizeof why) != FM_LOADED) {
+    const enum fm_load got = get_blas(libraries->blas, cuda_major, folder, sizeof folder, why, sizeof why);
+    if (got != FM_LOADED && got != FM_LOADED_OLD) {
         snprintf(reason, sizeof reason, "no cuBLAS: %s", why);
         add_reason(reasons, reason);
-        return false;
+        return FM_LOAD_REFUSED;
     }
     int version[3] = {0};
     for (int i = 0; i < 3; i++) {
@@ -101,7 +104,7 @@ static bool open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struc
         snprintf(reason, sizeof reason, "no cuBLAS: the one in %s does not tell its version (status %d)",
                  folder, status);
         add_reason(reasons, reason);
-        return false;
+        return FM_LOAD_REFUSED;
     }
     if (version[0] != cuda_major) {
         snprintf(
@@ -110,12 +113,20 @@ static bool open_blas(struct fm_cuda_libraries *libraries, int cuda_major, struc
             "one's folder in FOLDMILL_LIBDIRS",
             folder, version[0], cuda_major);
         add_reason(reasons, reason);
-        return false;
+        return FM_LOAD_REFUSED;
     }
-    libraries->cublas = version[0] * 10000L + version[1] * 100L + version[2];
-    snprintf(libraries->from, sizeof libraries->from, "cuBLAS %d.%d.%d in %s", version[0], version[1],
-             version[2], folder);
-    return true;
+    snprintf(libraries->from, sizeof libraries->from, "cuBLAS %d.%d.%d in %s%s", version[0], version[1],
+             version[2], folder, got == FM_LOADED_OLD ? " for cuDNN only" : "");
+    if (got == FM_LOADED_OLD) {
+        snprintf(reason, sizeof reason,
+                 "cuBLAS %d.%d.%d is too old for products (it has no cublasSetWorkspace_v2, which came with "
+                 "CUDA 11): own kernels compute them",
+                 version[0], version[1], version[2]);
+        add_reason(reasons, reason);
+    } else {
+        libraries->cublas = version[0] * 10000L + version[1] * 100L + version[2];
+    }
+    return got;
 }
 
 /* cuDNN counts 7605, 8907, 91900. */
@@ -157,17 +168,23 @@ static bool accept_dnn(struct fm_cuda_libraries *libraries, int cuda_major, cons
 
 static bool open_dnn(struct fm_cuda_libraries *libraries, int cuda_major, struct reasons *reasons)
 {
+    const size_t before = reasons->used;
     char folder[256] = "", why[256] = "";
     for (int version = 9; version >= 7; version--) {
         const enum fm_load status = get_dnn(libraries->dnn, version, folder, sizeof folder, why, sizeof why);
-        if (status == FM_LOADED && accept_dnn(libraries, cuda_major, folder, reasons)) return true;
+        if (status == FM_LOADED && accept_dnn(libraries, cuda_major, folder, reasons)) {
+            /* Why it is not another one is of no use any more. */
+            if (before < reasons->size) reasons->text[before] = '\0';
+            reasons->used = before;
+            return true;
+        }
         if (status == FM_LOAD_REFUSED) {
             char reason[320];
             snprintf(reason, sizeof reason, "no cuDNN: %s", why);
             add_reason(reasons, reason);
         }
     }
-    if (!reasons->used)
+    if (reasons->used == before)
         add_reason(reasons,
                    "no cuDNN: neither version 9 nor 8 nor 7 was found: install one for this CUDA, or "
                    "name its folder in FOLDMILL_LIBDIRS");
@@ -188,15 +205,18 @@ int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char
         return fm_fail_memory(err);
     }
     clean_environment();
-    if (!open_blas(l, cuda_major, &reasons)) {
-        fm_free(l->blas);
-        l->blas = NULL;
+    const enum fm_load blas = open_blas(l, cuda_major, &reasons);
+    const bool there = blas == FM_LOADED || blas == FM_LOADED_OLD;
+    if (!there)
         add_reason(&reasons,
                    "cuDNN is not opened without cuBLAS, because some versions end the program then");
-    }
-    if (!l->blas || !open_dnn(l, cuda_major, &reasons)) {
+    if (!there || !open_dnn(l, cuda_major, &reasons)) {
         fm_free(l->dnn);
         l->dnn = NULL;
+    }
+    if (blas != FM_LOADED) {
+        fm_free(l->blas);
+        l->blas = NULL;
     }
     *libraries = l;
     return 0;

@@ -6,9 +6,10 @@
  *
  * Opening: cublasLt, cublas, then cuDNN (cuDNN 8 calls abort() without cuBLAS), each first in the folders of
  * FOLDMILL_LIBDIRS, then in those named when the plug-in was built (FM_LIBDIRS), then on the loader's path;
- * cuDNN 9, 8, 7 in turn; refused when built for another CUDA major version (cudnnGetCudartVersion). All parts
- * of cuDNN from the same folder. Environment variables that change results (NVIDIA_TF32_OVERRIDE, all CUBLAS*
- * and CUDNN_*) are unset before. RTLD_LOCAL where possible, never closed.
+ * cuDNN 9, 8, 7 in turn; a cuBLAS 10 is opened for cuDNN alone; refused when built for another CUDA major
+ * version (cudnnGetCudartVersion). All parts of cuDNN from the same folder. Environment variables that change
+ * results (NVIDIA_TF32_OVERRIDE, all CUBLAS* and CUDNN_*) are unset before. RTLD_LOCAL where possible, never
+ * closed.
  *
  * One handle of each library per card. cuBLAS: PEDANTIC math, the lane's fixed workspace set again after
  * every SetStream. cuDNN: FMA math, one algorithm per call: the first of cudnnGetConvolution*Algorithm_v7's
@@ -24,16 +25,18 @@
 
 struct fm_cuda_libraries {
     struct fm_dnn_table *dnn;   /* library/dnn.h; NULL = no cuDNN */
-    struct fm_blas_table *blas; /* library/blas.h; NULL = no cuBLAS */
+    struct fm_blas_table *blas; /* library/blas.h; NULL = none for products */
     int64_t cudnn, cublas;      /* versions: 91900, 130100; 0 = not there */
-    char from[512];             /* where they were found */
+    char from[512];             /* where they were found, with what is there for cuDNN only */
 };
 /* Opens what there is for this CUDA major version. 0 with libraries->dnn or blas NULL and a sentence in `why`
- * when one cannot be used; negative only for want of host memory. free forgets the tables; the libraries stay
- * open. */
+ * when one cannot be used (`why` is "" otherwise); negative only for want of host memory. free forgets the
+ * tables; the libraries stay open. */
 int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char *why, size_t why_size,
                       struct fm_error *err);
 void fm_libraries_free(struct fm_cuda_libraries *libraries);
+/* Whether this version of cuDNN has code for an architecture; if not, `why` says which one has. */
+bool fm_dnn_has_code(int major, int minor, int64_t cudnn, char *why, size_t why_size);
 
 /* card->dnn and card->blas; NULL where a library is not there or cannot work on this kind of card, with the
  * reason added to device->why_no_library. Negative when CUDA failed or memory is out. */

@@ -111,21 +111,24 @@ static enum fm_load open_first(void **handle, const char *file, const char *symb
     return FM_LOAD_REFUSED;
 }
 
+/* `newest` may be missing: FM_LOADED_OLD. NULL: none may. */
 static enum fm_load get_symbols(void *handle, const char *file, const char *folder,
-                                const struct symbol *symbols, size_t count, void *table, char *why,
-                                size_t why_size)
+                                const struct symbol *symbols, size_t count, const char *newest, void *table,
+                                char *why, size_t why_size)
 {
+    enum fm_load status = FM_LOADED;
     for (size_t i = 0; i < count; i++) {
         void *address = dlsym(handle, symbols[i].name);
         if (!address) {
             snprintf(why, why_size, "%s in %s has no %s: a newer version is needed", file, folder,
                      symbols[i].name);
-            return FM_LOAD_REFUSED;
+            if (!newest || strcmp(symbols[i].name, newest)) return FM_LOAD_REFUSED;
+            status = FM_LOADED_OLD;
         }
         /* POSIX lets an object pointer hold a function; C has no cast for it. */
         memcpy((char *)table + symbols[i].offset, &address, sizeof address);
     }
-    return FM_LOADED;
+    return status;
 }
 
 enum fm_load fm_load_blas(struct fm_blas_table *table, int cuda_major, char *folder, size_t folder_size,
@@ -143,7 +146,7 @@ enum fm_load fm_load_blas(struct fm_blas_table *table, int cuda_major, char *fol
                         why_size);
     if (status != FM_LOADED) return status;
     return get_symbols(handle, file, folder, blas_symbols, sizeof blas_symbols / sizeof blas_symbols[0],
-                       table, why, why_size);
+                       "cublasSetWorkspace_v2", table, why, why_size);
 }
 
 static enum fm_load open_parts(int version, const char *folder, int flags, char *why, size_t why_size)
@@ -180,6 +183,6 @@ enum fm_load fm_load_dnn(struct fm_dnn_table *table, int version, char *folder, 
         open_first(&handle, file, "cudnnGetVersion", flags, folder, folder_size, why, why_size);
     if (status == FM_LOADED) status = open_parts(version, folder, flags, why, why_size);
     if (status != FM_LOADED) return status;
-    return get_symbols(handle, file, folder, dnn_symbols, sizeof dnn_symbols / sizeof dnn_symbols[0], table,
-                       why, why_size);
+    return get_symbols(handle, file, folder, dnn_symbols, sizeof dnn_symbols / sizeof dnn_symbols[0], NULL,
+                       table, why, why_size);
 }

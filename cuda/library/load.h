@@ -7,7 +7,7 @@
  *   opened before, from the very folder where the first was found, and one that is missing there is refused,
  *   or else the loader would mix two versions.
  * - cuDNN 8 ends the process (abort) when cuBLAS cannot be loaded: cublasLt and cublas come first and are
- *   global; without them cuDNN is not opened.
+ *   global; without them cuDNN is not opened. A cuBLAS that is too old for our products does for that.
  * - The builds of one cuDNN version for two CUDA versions have the same names, and one process gets the parts
  *   of whichever came first: only the first folder that has a version is looked at, and a build for another
  *   CUDA is refused, not replaced.
@@ -26,7 +26,9 @@
 #define FM_LIBDIRS ""
 #endif
 
-enum fm_load { FM_LOADED, FM_LOAD_ABSENT, FM_LOAD_REFUSED };
+/* FM_LOADED_OLD: cuBLAS 10, opened but without cublasSetWorkspace_v2, which is NULL in the table: it can tell
+ * its version, and cuDNN may be opened. */
+enum fm_load { FM_LOADED, FM_LOADED_OLD, FM_LOAD_ABSENT, FM_LOAD_REFUSED };
 
 /* `folder`: where it was found. `why` gets a sentence unless FM_LOADED. */
 enum fm_load fm_load_blas(struct fm_blas_table *table, int cuda_major, char *folder, size_t folder_size,

@@ -38,6 +38,8 @@ int fm_cuda_explain(const struct fm_device *device, const struct fm_program *pro
     if (status) return status;
     fm_text_add(text, "  %s, %s of device memory a lane\n", device->numbers,
                 fm_show_bytes(plan->layout.bytes, bytes));
+    if (device->kind.kernels != FM_KERNELS_OWN && device->why_no_library[0])
+        fm_text_add(text, "  %s\n", device->why_no_library);
     fm_text_add(text, "  a step of %" PRId64 " example%s, %d calls:\n", batch, batch == 1 ? "" : "s",
                 plan->nstep);
     add_calls(text, plan, 0, plan->nstep);

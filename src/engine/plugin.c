@@ -139,7 +139,7 @@ int fm_backend_open(const struct fm_backend **backend, struct fm_device **device
 int fm_plugins_list(struct fm_text *text, struct fm_error *err)
 {
     struct fm_plugin_files files;
-    const struct fm_plugin *plugin;
+    const struct fm_plugin *plugin, *taken = NULL;
     char why[700];
     int rc = fm_plugins_find(&files, err);
     if (!rc && !files.count)
@@ -150,8 +150,13 @@ int fm_plugins_list(struct fm_text *text, struct fm_error *err)
             fm_text_add(text, "cuda       %s\n", why);
             continue;
         }
-        fm_text_add(text, "cuda       %s, %s\n", plugin->name, files.file[i].path);
-        rc = plugin->list(text, err);
+        fm_text_add(text, "cuda       %s, %s", plugin->name, files.file[i].path);
+        if (taken) fm_text_add(text, " (not taken: %s comes first)", taken->name);
+        fm_text_add_string(text, "\n");
+        /* As find() does, or else the libraries of a plug-in that nobody uses would be told. */
+        const bool takes = !taken && !plugin->usable(NULL, why, sizeof why);
+        if (takes) taken = plugin;
+        rc = plugin->list(text, takes, err);
     }
     fm_plugins_forget(&files);
     return rc;

@@ -15,7 +15,7 @@
 
 #include "engine/backend.h"
 
-#define FM_PLUGIN_ABI 1
+#define FM_PLUGIN_ABI 2
 /* Sizes of what crosses the border; changes with nearly every change of the headers. */
 #define FM_PLUGIN_LAYOUT                                                                                     \
     (sizeof(struct fm_backend) + 64 * sizeof(struct fm_program) + 4096 * sizeof(struct fm_op) +              \
@@ -32,8 +32,11 @@ struct fm_plugin {
     /* 0 when a card can be used (of those that `select` names: "0", "0,1"; NULL: any), else 1 and a sentence
      * that says why not and what to do. Makes the first CUDA call of the process. */
     int (*usable)(const char *select, char *why, size_t why_size);
-    /* Appends a line for every card, usable or not: number, name, memory, architecture, library versions. */
-    int (*list)(struct fm_text *text, struct fm_error *err);
+    /* Appends a line for every card, usable or not: number, name, memory, architecture; with `libraries` also
+     * the versions of cuDNN and cuBLAS and, for each card, why it cannot have them. To tell these they are
+     * opened, and two CUDA versions' cuDNN have the same names, so that a process may open them in one
+     * plug-in only: the one that it uses. */
+    int (*list)(struct fm_text *text, bool libraries, struct fm_error *err);
 };
 
 /* The symbol is "fm_plugin". */
@@ -46,7 +49,8 @@ const struct fm_plugin *fm_plugin(void);
 int fm_backend_open(const struct fm_backend **backend, struct fm_device **device, const char *name,
                     const struct fm_device_options *options, char *note, size_t note_size,
                     struct fm_error *err);
-/* The lines of all plug-ins for `foldmill devices`; says so where there is none and what to do. */
+/* The lines of all plug-ins for `foldmill devices`, with the libraries of the one that --device cuda would
+ * take; says so where there is none and what to do. */
 int fm_plugins_list(struct fm_text *text, struct fm_error *err);
 
 #endif

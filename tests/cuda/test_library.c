@@ -400,16 +400,32 @@ Test(library, refusals_say_why)
     nothing_wrong("refusals");
 }
 
+/* CUDA 10: products are ours, convolutions are cuDNN's. */
+Test(library, an_old_cublas_only_opens_the_way_for_cudnn)
+{
+    struct rig r;
+    struct fm_error err = {0};
+    fm_emulator_reset(NULL);
+    fm_emulator_library_set(&(struct fm_emulator_library){.old_blas = 1, .cudnn = 7605});
+    cr_assert_eq(rig_open(&r, &err), 0, "%s", err.text);
+    const struct fm_cuda_libraries *libraries = r.device.libraries;
+    cr_assert(libraries->dnn && r.card->dnn && libraries->cudnn == 7605, "%s", r.device.why_no_library);
+    cr_assert(!libraries->blas && !r.card->blas && !libraries->cublas);
+    cr_assert(strstr(libraries->from, "for cuDNN only, cuDNN 7.6.5"), "%s", libraries->from);
+    cr_assert(strstr(r.device.why_no_library, "too old for products"), "%s", r.device.why_no_library);
+    check_conv(&r, &conv_cases[1], FM_DNN_FORWARD, 1);
+    rig_stop(&r, "old cuBLAS");
+    refused(&(struct fm_emulator_library){.old_blas = 1, .built_for = (MAJOR - 1) * 1000}, MAJOR, false,
+            "own kernels compute them; no cuDNN: version");
+}
+
 Test(library, versions_without_code_for_the_card)
 {
     static const struct {
         int cudnn, sm;
         const char *reason;
-    } cases[] = {{91900, 61, "install 9.10.2"},
-                 {91002, 61, NULL},
-                 {8907, 35, "install 8.7.0"},
-                 {8700, 35, NULL},
-                 {91900, 75, NULL}};
+    } cases[] = {{91900, 61, "install 9.10.2"}, {91002, 61, NULL}, {8907, 35, "install 8.7.0"},
+                 {91900, 35, "install 8.7.0"},  {8700, 35, NULL},  {91900, 75, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fm_emulator_reset(NULL);
         fm_emulator_library_set(&(struct fm_emulator_library){.cudnn = cases[i].cudnn});

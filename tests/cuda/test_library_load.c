@@ -134,8 +134,13 @@ Test(library_load, what_is_broken_or_too_old_is_refused)
     cr_assert(strstr(why, "libcudnn.so.7 cannot be opened"), "%s", why);
     compile("b/libcublas.so.77", "cublasSetWorkspace_v2", 0);
     copy("b/libcublas.so.77", "b/libcublasLt.so.77");
-    cr_assert_eq(load_blas(), FM_LOAD_REFUSED);
+    cr_assert_eq(load_blas(), FM_LOADED_OLD);
     cr_assert(strstr(why, "cublasSetWorkspace_v2") && strstr(why, "newer"), "%s", why);
+    cr_assert(!blas.set_workspace);
+    cr_assert_eq(blas.property(0, NULL), 0, "it can still be asked which version it is");
+    compile("a/libcublas.so.77", "cublasSgemm_v2", 0);
+    cr_assert_eq(load_blas(), FM_LOAD_REFUSED);
+    cr_assert(strstr(why, "cublasSgemm_v2") && strstr(why, path("a")), "%s", why);
 }
 
 Test(library_load, cublas_with_and_without_its_second_half)

@@ -29,15 +29,17 @@ TestSuite(plugin, .init = set_up, .fini = tear_down);
 static bool make_plugin(const char *name, const char *table)
 {
     char source[128], library[128], text[2048];
-    snprintf(
-        text, sizeof text,
-        "#include \"engine/plugin.h\"\n#include <stdio.h>\n"
-        "static int usable(const char *select, char *why, size_t size)\n"
-        "{ snprintf(why, size, \"card %%s sleeps\", select ? select : \"any\"); return 1; }\n"
-        "static int list(struct fm_text *text, struct fm_error *err) { (void)text; (void)err; return 0; }\n"
-        "__attribute__((visibility(\"default\"))) const struct fm_plugin *fm_plugin(void)\n"
-        "{ static const struct fm_plugin plugin = {%s}; return &plugin; }\n",
-        table);
+    snprintf(text, sizeof text,
+             "#include \"engine/plugin.h\"\n#include <stdio.h>\n#include <stdlib.h>\n"
+             "static int usable(const char *select, char *why, size_t size)\n"
+             "{ snprintf(why, size, \"card %%s sleeps\", select ? select : \"any\"); return 1; }\n"
+             "static int awake(const char *select, char *why, size_t size)\n"
+             "{ (void)select; (void)why; (void)size; return 0; }\n"
+             "static int list(struct fm_text *text, bool libraries, struct fm_error *err)\n"
+             "{ (void)text; (void)err; return setenv(\"LISTED_%s\", libraries ? \"all\" : \"cards\", 1); }\n"
+             "__attribute__((visibility(\"default\"))) const struct fm_plugin *fm_plugin(void)\n"
+             "{ static const struct fm_plugin plugin = {%s}; return &plugin; }\n",
+             name, table);
     ts_join(source, sizeof source, folder, "plugin.c");
     ts_join(library, sizeof library, folder, name);
     if (!ts_write_file(source, text, strlen(text))) return false;
@@ -121,6 +123,31 @@ Test(plugin, stale_ones_are_refused_and_reasons_come_newest_first, .timeout = 12
     /* A person without a GPU is not bothered. */
     cr_expect_eq(open_device("auto", NULL, note, &err), 0, "%s", err.text);
     cr_expect(!*note || strstr(note, "card any sleeps"), "%s", note);
+}
+
+/* One process must open only one CUDA version's cuDNN: that of the plug-in that --device cuda takes. */
+Test(plugin, only_the_one_that_is_taken_lists_its_libraries, .timeout = 120)
+{
+    static const char *const listed[] = {"LISTED_libfoldmill_cuda13.so", "LISTED_libfoldmill_cuda12.so",
+                                         "LISTED_libfoldmill_cuda11.so", "LISTED_libfoldmill_cuda10.so"};
+    static const char *const what[] = {"cards", "all", "cards", "cards"};
+    struct fm_error err = {0};
+    struct fm_text text = {0};
+#define AWAKE GOOD ".version = FM_VERSION, .usable = awake, .list = list, .name = "
+    if (!make_plugin("libfoldmill_cuda13.so", GOOD ".version = FM_VERSION, " REST)) cr_skip("there is no cc");
+    cr_assert(make_plugin("libfoldmill_cuda12.so", AWAKE "\"the twelve\""));
+    cr_assert(make_plugin("libfoldmill_cuda11.so", AWAKE "\"the eleven\""));
+    cr_assert(make_plugin("libfoldmill_cuda10.so", GOOD ".version = FM_VERSION, " REST));
+    cr_expect_eq(fm_plugins_list(&text, &err), 0, "%s", err.text);
+    for (int i = 0; i < 4; i++) {
+        const char *seen = getenv(listed[i]);
+        cr_assert(seen && !strcmp(seen, what[i]), "%s: %s, not %s", listed[i], seen ? seen : "no", what[i]);
+    }
+    const char *twelve = strstr(text.data, "the twelve, "), *eleven = strstr(text.data, "the eleven, ");
+    cr_assert(twelve && eleven, "%s", text.data);
+    cr_expect(!memchr(twelve, '(', strcspn(twelve, "\n")), "%s", text.data);
+    cr_expect(strstr(eleven, "cuda11.so (not taken: the twelve comes first)\n"), "%s", text.data);
+    fm_text_fini(&text);
 }
 
 /* dlopen would die of SIGBUS. */
