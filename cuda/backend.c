@@ -57,6 +57,7 @@ const struct fm_backend fm_backend_cuda = {
     .queues_ahead = true,
     .plan_choices = fm_cuda_plan_choices,
     .plan_use = fm_cuda_plan_use,
+    .lane_fits = fm_cuda_lane_fits,
     .profile = fm_cuda_profile,
     .range = range,
 };

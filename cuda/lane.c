@@ -203,6 +203,22 @@ static void free_lane(struct fm_lane *lane)
     fm_free(lane);
 }
 
+/* By taking what it would take, and giving it back. What is wrong otherwise, lane_open says. */
+bool fm_cuda_lane_fits(const struct fm_device *device, const struct fm_lane_options *options)
+{
+    struct fm_lane lane = {
+        .device = (struct fm_device *)device, .options = *options, .program = options->program};
+    if (fm_cuda_plan_get(lane.device, lane.program, options->batch, &lane.plan, NULL)) return true;
+    describe(&lane);
+    for (int i = 0; i < device->ncards; i++) {
+        struct fm_card *card = &lane.device->cards[i];
+        if (card->arena.base && !take_memory(&lane, card)) continue;
+        if (card->arena.base) give_memory(&lane);
+        return true;
+    }
+    return false;
+}
+
 static int fill_lane(struct fm_lane *lane, struct fm_error *err)
 {
     int status = fm_cuda_plan_get(lane->device, lane->program, lane->options.batch, &lane->plan, err);

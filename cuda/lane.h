@@ -36,6 +36,7 @@
 int fm_cuda_lane_open(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,
                       struct fm_error *err);
 void fm_cuda_lane_close(struct fm_lane *lane);
+bool fm_cuda_lane_fits(const struct fm_device *device, const struct fm_lane_options *options);
 int64_t fm_cuda_state_size(const struct fm_lane *lane);
 int fm_cuda_state_read(struct fm_lane *lane, void *blob, struct fm_error *err);
 int fm_cuda_state_write(struct fm_lane *lane, const void *blob, struct fm_error *err);

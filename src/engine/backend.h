@@ -202,6 +202,10 @@ struct fm_backend {
     /* Whether requests that are queued behind one another run without a pause that a trainer would notice: it
      * then queues the next epoch before the last one's evaluation is judged. */
     bool queues_ahead;
+    /* Whether a lane with these options, of which only dataset, split, fold, program and batch are looked at,
+     * would find room beside those that are open: `memory` may lie on several cards, or be in pieces. The
+     * scheduler asks before it opens a lane beside others and waits for one of them to close if not. */
+    bool (*lane_fits)(const struct fm_device *device, const struct fm_lane_options *options);
     /* Choices of a plan that depend on the versions of libraries (algorithms), as text for the journal:
      * appended to `text`, nothing where there are none. plan_use takes the choices of a journal instead of
      * the device's own for this program and batch size from then on (FM_EFILE: they make no sense here);

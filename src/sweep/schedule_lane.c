@@ -83,13 +83,20 @@ static bool keeps_weights(void *context, const struct fm_run_result *result)
     return fm_journal_would_keep(s->journal, s->prepared->sweep, lane->fence.trial, result);
 }
 
+/* Without memory for it the one before stands: no reason to end a run, much less a sweep. The next one is due
+ * as if this one had been written. */
 int fm_schedule_checkpoint(struct fm_schedule_lane *lane, struct fm_error *err)
 {
     struct fm_text blob = {0};
-    int rc = fm_run_checkpoint(lane->run, &blob, err);
+    struct fm_error own = {0};
+    int rc = fm_run_checkpoint(lane->run, &blob, &own);
     if (!rc)
         rc = fm_journal_save(lane->schedule->journal, &lane->fence, fm_run_epochs(lane->run), blob.data,
                              blob.size, err);
+    else if (rc == FM_ENOMEM)
+        rc = 0;
+    else if (err && !err->code)
+        *err = own;
     /* The blob is bound to the statement, which has run by now. */
     fm_text_fini(&blob);
     lane->saved = fm_monotonic();
@@ -101,6 +108,7 @@ void fm_schedule_close(struct fm_schedule *s, struct fm_schedule_lane *lane)
     fm_run_free(lane->run);
     fm_free(lane->class_weights);
     s->memory_used -= lane->cost;
+    s->full = false;
     *lane = (struct fm_schedule_lane){.schedule = s};
 }
 

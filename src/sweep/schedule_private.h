@@ -44,6 +44,7 @@ struct fm_schedule {
     int64_t *left; /* runs that are not over, by trial of `prepared` */
     int64_t memory, memory_used;
     bool own_memory; /* the device's, not the machine's */
+    bool full;       /* nothing that waits has room until a lane closes */
     bool stopping;
     double began, told;
     double flops, flops_before, flops_done; /* all; over before this process; done by it */

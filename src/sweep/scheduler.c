@@ -140,7 +140,16 @@ static bool runs_alone(const struct fm_schedule *s)
 static bool fits(const struct fm_schedule *s, const struct fm_waiting *next, int64_t cost)
 {
     if (!fm_schedule_busy(s, NULL)) return true;
-    return !next->alone && cost <= s->memory - s->memory_used;
+    if (next->alone || cost > s->memory - s->memory_used) return false;
+    if (!s->backend->lane_fits) return true;
+    const struct fm_planned *trial = next->trial;
+    const struct fm_lane_options options = {.dataset = s->dataset,
+                                            .view = trial->view,
+                                            .split = trial->split,
+                                            .fold = next->fold,
+                                            .program = s->prepared->networks[trial->network].program,
+                                            .batch = trial->config.batch_size};
+    return s->backend->lane_fits(s->device, &options);
 }
 
 /* A short run takes a spare lane: the device then has something to do while the end of another run is written
@@ -161,29 +170,33 @@ static int64_t count_busy(const struct fm_schedule *s)
     return busy;
 }
 
-/* Fills every free lane with the first waiting run that fits. */
+/* The first waiting run that may take a free lane now, or NULL. */
+static struct fm_waiting *choose(struct fm_schedule *s, int64_t busy, int64_t *cost)
+{
+    for (int64_t w = s->first; w < s->nwaiting; w++) {
+        struct fm_waiting *next = &s->waiting[w];
+        if (next->taken) continue;
+        if (busy >= s->wanted && !may_be_spare(s, next)) return NULL;
+        *cost = fm_schedule_cost(s, next);
+        if (fits(s, next, *cost)) return next;
+    }
+    s->full = true;
+    return NULL;
+}
+
 static int fill_lanes(struct fm_schedule *s, struct fm_error *err)
 {
-    int64_t busy = count_busy(s);
+    int64_t busy = count_busy(s), cost;
     for (int64_t i = 0; i < s->nlanes && busy < s->nlanes && !s->stopping; i++) {
-        if (runs_alone(s)) return 0;
+        if (s->full || runs_alone(s)) return 0;
         if (s->lanes[i].run) continue;
-        for (int64_t w = s->first; w < s->nwaiting; w++) {
-            struct fm_waiting *next = &s->waiting[w];
-            if (next->taken) continue;
-            if (busy >= s->wanted && !may_be_spare(s, next)) break;
-            int64_t cost = fm_schedule_cost(s, next);
-            if (!fits(s, next, cost)) continue;
+        struct fm_waiting *next;
+        /* When a run was over before it began, this lane takes the next one. */
+        for (int rc = 1; rc > 0 && (next = choose(s, busy, &cost));) {
             next->taken = true;
-            int rc = fm_schedule_start(s, &s->lanes[i], next, cost, err);
+            rc = fm_schedule_start(s, &s->lanes[i], next, cost, err);
             if (rc < 0) return rc;
-            if (rc) {
-                /* It was over before it began; this lane takes the next one. */
-                w = s->first - 1;
-                continue;
-            }
-            busy++;
-            break;
+            busy += rc == 0;
         }
         while (s->first < s->nwaiting && s->waiting[s->first].taken) s->first++;
     }

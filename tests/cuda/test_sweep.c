@@ -174,6 +174,17 @@ Test(cuda_sweep, gives_the_same_bits_whatever_the_lanes_the_order_and_the_cards)
     free(want);
 }
 
+/* Three lanes and a half fit on each of two cards: seven by arithmetic, six in fact. */
+Test(cuda_sweep, what_has_no_room_on_one_card_waits)
+{
+    cr_assert_eq(run_with("cards=2,memory=2500000", "--device cuda:0,1 --set cv.folds=8 --set train.epochs=2 "
+                                                    "--set train.batch_size=512"),
+                 0, "%s", cli.result.err);
+    const struct ts_sweep sweep = {.journal = cli.journal};
+    cr_expect_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE status = 'completed'"), 8);
+    cr_expect_eq(ts_sweep_number(&sweep, "SELECT max(attempt) FROM run"), 1);
+}
+
 Test(cuda_sweep, goes_on_with_the_same_bits_after_signals)
 {
     static const struct {

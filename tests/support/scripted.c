@@ -231,6 +231,18 @@ static const struct fm_scripted_fault *fault(struct fm_device *device, const str
 
 /* ---- lanes ---- */
 
+static int64_t steps_per_pass(const struct fm_lane *lane)
+{
+    return (lane->fold->train.count + lane->options.batch - 1) / lane->options.batch;
+}
+
+static bool scripted_lane_fits(const struct fm_device *device, const struct fm_lane_options *options)
+{
+    alive(device);
+    (void)options;
+    return !device->options.room || device->open_lanes < device->options.room;
+}
+
 static int scripted_lane_open(struct fm_device *device, const struct fm_lane_options *options,
                               struct fm_lane **lane, struct fm_error *err)
 {
@@ -245,10 +257,12 @@ static int scripted_lane_open(struct fm_device *device, const struct fm_lane_opt
     l->view = &resident->views[options->view];
     l->last_loss = NAN;
     l->parameters = fm_calloc((size_t)options->program->float_count, sizeof(float));
+    const bool fits = scripted_lane_fits(device, options);
     const struct fm_scripted_fault *f = fault(device, l, FM_SCRIPTED_OPEN, 0, 0, 0);
-    if (f || !l->parameters) {
+    if (f || !fits || !l->parameters) {
         fm_free(l->parameters);
         fm_free(l);
+        if (!fits) return fm_fail(err, FM_ENOMEM, "scripted: there is no room for this lane");
         return f ? fm_fail(err, f->code, "scripted: this lane does not open") : fm_fail_memory(err);
     }
     const uint64_t key = fm_key((uint64_t)options->seed, FM_PURPOSE_WEIGHTS, (uint32_t)l->fold->repeat,
@@ -288,6 +302,9 @@ static int scripted_state_read(struct fm_lane *lane, void *blob, struct fm_error
 {
     alive(lane->device);
     if (lane->first) return fm_fail(err, FM_EINTERNAL, "the lane's state is read while requests are pending");
+    const int64_t epoch = lane->state.steps / steps_per_pass(lane);
+    const struct fm_scripted_fault *f = fault(lane->device, lane, FM_SCRIPTED_READ, epoch, epoch, 0);
+    if (f) return fm_fail(err, f->code, "scripted: the state cannot be read");
     const size_t floats = (size_t)lane->options.program->float_count * sizeof(float);
     memcpy(blob, lane->parameters, floats);
     memcpy((char *)blob + floats, &lane->state, sizeof lane->state);
@@ -381,11 +398,6 @@ static double value(const struct fm_lane *lane, int64_t epoch, enum fm_part part
             training);
     const double start = 0.5 + uniform(key, 0, 1), fall = 0.1 + uniform(key, 0, 2);
     return start / (1 + fall * (double)(epoch + 1)) + 0.1 * uniform(key, (uint64_t)(epoch + 1), 3);
-}
-
-static int64_t steps_per_pass(const struct fm_lane *lane)
-{
-    return (lane->fold->train.count + lane->options.batch - 1) / lane->options.batch;
 }
 
 static void train(struct fm_lane *lane, const struct fm_request *r, struct fm_report *report)
@@ -588,7 +600,7 @@ static int scripted_explain(const struct fm_device *device, const struct fm_prog
     .state_read = scripted_state_read, .state_write = scripted_state_write,                                  \
     .snapshot_read = scripted_snapshot_read, .snapshot_write = scripted_snapshot_write,                      \
     .parameters_write = scripted_parameters_write, .submit = scripted_submit, .wait = scripted_wait,         \
-    .cancel = scripted_cancel
+    .cancel = scripted_cancel, .lane_fits = scripted_lane_fits
 
 const struct fm_backend fm_backend_scripted = {TABLE};
 

@@ -30,6 +30,7 @@ enum fm_scripted_what {
     FM_SCRIPTED_TRAIN, /* a training request that touches `epoch` answers `code` after doing nothing */
     FM_SCRIPTED_EVALUATE,
     FM_SCRIPTED_SNAPSHOT,
+    FM_SCRIPTED_READ, /* state_read of a lane in `epoch` */
     FM_SCRIPTED_BAD /* the first step of `epoch` is bad, while the learning rate is above `above` */
 };
 
@@ -52,6 +53,7 @@ struct fm_scripted_options {
     int64_t lanes;      /* what `lanes` answers unless the caller asked for a number; 0 = 2 */
     int64_t bytes;      /* what `cost` answers; 0 = by the program's parameters */
     int64_t memory;     /* bytes the device says lanes may take together; 0 = it leaves that to the machine */
+    int64_t room;       /* lanes that fit beside one another, whatever their bytes; 0 = any number */
     int64_t lost_after; /* the device is lost after so many reports; 0 = never. A fault with the code
                            FM_EDEVICE loses it too, whichever call it comes from */
     const char *choices; /* what plan_choices answers; NULL = "" */

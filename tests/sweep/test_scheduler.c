@@ -212,6 +212,43 @@ Test(scheduler, the_memory_of_the_device_counts)
     ts_sweep_fini(&sweep);
 }
 
+/* Memory may lie on several cards or be in pieces: what has no room just now waits, and nothing else does. */
+Test(scheduler, runs_wait_for_a_lane_that_has_room)
+{
+    char *want = expected(&(struct fm_scripted_options){.order = 1});
+    for (int64_t room = 1; room <= 3; room++) {
+        struct ts_sweep sweep;
+        ts_sweep_init(&sweep, yaml);
+        run_to_end(&sweep, 4, &(struct fm_scripted_options){.order = 7, .room = room, .idle = 0.3});
+        char *got = ts_sweep_dump(&sweep);
+        cr_assert_str_eq(got, want);
+        cr_assert_eq(fm_scripted_counts()->most_lanes, room);
+        cr_assert_eq(fm_scripted_counts()->opened, 36);
+        cr_assert_eq(ts_sweep_number(&sweep, "SELECT max(attempt) FROM run"), 1, "some were tried twice");
+        free(got);
+        ts_sweep_fini(&sweep);
+    }
+    free(want);
+}
+
+/* The last checkpoint stands, and the next one is tried when it is due. */
+Test(scheduler, a_checkpoint_short_of_memory_is_left_out)
+{
+    char *want = expected(&(struct fm_scripted_options){.order = 1});
+    struct fm_scripted_options scripted = {.order = 5, .nfaults = 1};
+    scripted.faults[0] = (struct fm_scripted_fault){
+        .what = FM_SCRIPTED_READ, .repeat = -1, .fold = -1, .epoch = 1, .code = FM_ENOMEM};
+    struct ts_sweep sweep;
+    ts_sweep_init(&sweep, yaml);
+    run_to_end(&sweep, 2, &scripted);
+    char *got = ts_sweep_dump(&sweep);
+    cr_assert_str_eq(got, want);
+    cr_assert_eq(ts_sweep_number(&sweep, "SELECT max(attempt) FROM run"), 1);
+    free(got);
+    free(want);
+    ts_sweep_fini(&sweep);
+}
+
 Test(scheduler, a_changed_file_is_explained_and_nothing_mixed)
 {
     struct ts_sweep sweep;
