@@ -20,50 +20,13 @@ static int attribute(enum cudaDeviceAttr which, int number)
     return value;
 }
 
-/* What to do about a card that this build has no code for. */
-static void tell_no_code(int major, int minor, char *why, size_t why_size)
-{
-    const int sm = major * 10 + minor, toolkit = FM_CUDA_MAJOR;
-    if (sm <= 0)
-        snprintf(why, why_size, "the driver does not tell its architecture: look whether nvidia-smi works");
-    else if (sm < 35)
-        snprintf(why, why_size,
-                 "its architecture, sm_%d, needs a plug-in built with CUDA 10.2 (untested): make "
-                 "NVCC=/path/to/nvcc",
-                 sm);
-    else if (sm < 50)
-        snprintf(why, why_size,
-                 "its architecture, sm_%d, needs a plug-in built with CUDA 11 (Debian 12: apt-get install "
-                 "nvidia-cuda-toolkit g++-11, then make); this one is of CUDA %d",
-                 sm, toolkit);
-    else if (sm < 75)
-        snprintf(why, why_size,
-                 "its architecture, sm_%d, needs a plug-in built with CUDA 12 or 11 (Debian: apt-get install "
-                 "nvidia-cuda-toolkit, then make); this one is of CUDA %d",
-                 sm, toolkit);
-    else
-        snprintf(why, why_size,
-                 "this plug-in (CUDA %d) was built without code for its architecture, sm_%d: make clean, "
-                 "then make",
-                 toolkit, sm);
-}
-
 int fm_card_usable(int number, char *why, size_t why_size)
 {
     cudaError_t status = cudaSetDevice(number);
     if (status == cudaSuccess) status = fm_cuda_code();
     if (status == cudaSuccess) return 0;
     cudaGetLastError();
-    const int major = attribute(cudaDevAttrComputeCapabilityMajor, number);
-    if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction ||
-        (int)status == 222) /* unsupported PTX version: no name before CUDA 11.1 */
-        tell_no_code(major, attribute(cudaDevAttrComputeCapabilityMinor, number), why, why_size);
-    else if (status == cudaErrorMemoryAllocation)
-        snprintf(why, why_size, "its memory is in use: look with nvidia-smi who uses it");
-    else if (status == cudaErrorDevicesUnavailable)
-        snprintf(why, why_size, "it is in exclusive mode and another process uses it: look with nvidia-smi");
-    else
-        snprintf(why, why_size, "CUDA says '%s' (%d)", cudaGetErrorString(status), (int)status);
+    fm_cuda_why(status, number, why, why_size);
     return 1;
 }
 

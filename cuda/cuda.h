@@ -7,6 +7,7 @@
  *   backend.c  the table, and the plug-in's face
  *   check.c    statuses
  *   card.c     one GPU: what it is, whether it can be used, its memory, streams, pinned staging
+ *   why.c      why it cannot be used, and what to do
  *   device.c   the cards of --device, which must be alike; describe, numbers, memory; `foldmill devices`
  *   staging.c  copies through pinned buffers
  *   list.c     what `foldmill devices` says
@@ -127,6 +128,14 @@ int fm_cuda_check(struct fm_device *device, cudaError_t status, struct fm_error 
 int fm_cuda_alive(const struct fm_device *device, struct fm_error *err);
 int fm_card_use(struct fm_device *device, const struct fm_card *card,
                 struct fm_error *err); /* cudaSetDevice */
+
+/* why.c: one sentence about what to do. `status` is what the first calls say; number: the card that it is
+ * about, -1 = none. */
+void fm_cuda_why(cudaError_t status, int number, char *why, size_t why_size);
+/* Its parts that depend on versions: a driver that supports this CUDA version (12020; 0 = there is none) and
+ * a card of this architecture (61; 0 = unknown), for a plug-in of this CUDA major version. */
+void fm_cuda_why_driver(int driver, int toolkit, char *why, size_t why_size);
+void fm_cuda_why_no_code(int sm, int toolkit, char *why, size_t why_size);
 
 /* staging.c: between any host memory and device memory through the pinned buffers, counted in transfers.
  * Blocks until the bytes are there (to_host) or may be overwritten (to_device: ordered before later work of

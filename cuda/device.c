@@ -33,27 +33,6 @@ static int parse_select(const char *select, int numbers[FM_CUDA_MAX_CARDS], int 
     }
 }
 
-/* Why there is no card at all, and what to do. */
-static void tell_none(cudaError_t status, char *why, size_t why_size)
-{
-    int driver = 0;
-    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-    cudaGetLastError();
-    if (status == cudaErrorInsufficientDriver && driver == 0)
-        snprintf(why, why_size,
-                 "there is no NVIDIA driver: install it (Debian: apt-get install nvidia-driver, non-free), "
-                 "then reboot");
-    else if (status == cudaErrorInsufficientDriver)
-        snprintf(why, why_size,
-                 "the driver supports CUDA %d.%d, this plug-in needs %d: update the driver, or build with an "
-                 "older toolkit",
-                 driver / 1000, driver % 1000 / 10, FM_CUDA_MAJOR);
-    else if (status == cudaSuccess || status == cudaErrorNoDevice)
-        snprintf(why, why_size, "the driver sees no card (is CUDA_VISIBLE_DEVICES set?)");
-    else
-        snprintf(why, why_size, "CUDA says '%s' (%d)", cudaGetErrorString(status), (int)status);
-}
-
 /* The first CUDA call of a sweep. Streams share the card's hardware queues, and lanes in one queue wait for
  * each other: there are 8 unless more, at most 32, are asked for before CUDA starts. */
 static int count_cards(int *count, char *why, size_t why_size)
@@ -64,7 +43,7 @@ static int count_cards(int *count, char *why, size_t why_size)
     if (status == cudaSuccess && *count > 0) return 0;
     *count = 0;
     cudaGetLastError();
-    tell_none(status, why, why_size);
+    fm_cuda_why(status == cudaSuccess ? cudaErrorNoDevice : status, -1, why, why_size);
     return 1;
 }
 
@@ -138,10 +117,10 @@ static int open_cards(struct fm_device *device, const int *numbers, int count, s
             kind.sms != device->kind.sms)
             return fm_fail(
                 err, FM_EUSAGE,
-                "cards %d (sm_%d%d, %d multiprocessors) and %d (sm_%d%d, %d) differ and would give different "
-                "results: name cards of one kind, or run a sweep for each",
-                numbers[0], device->kind.major, device->kind.minor, device->kind.sms, numbers[i], kind.major,
-                kind.minor, kind.sms);
+                "cards %d (%s, sm_%d%d, %d multiprocessors) and %d (%s, sm_%d%d, %d) differ and would give "
+                "different results: name cards of one kind, or run a sweep for each",
+                numbers[0], device->cards[0].name, device->kind.major, device->kind.minor, device->kind.sms,
+                numbers[i], device->cards[i].name, kind.major, kind.minor, kind.sms);
     }
     return 0;
 }

@@ -47,7 +47,17 @@ packages() { # SUITE NAME...
         echo "Debian's mirror ${mirror:-deb.debian.org} does not give $* of $suite here. Is the network there?" >&2
         exit 1
     fi
-    for file in "$apt"/*.deb; do dpkg -x "$file" "$apt/root"; done
+    mkdir -p "$apt/root"
+    for file in "$apt"/*.deb; do
+        case $file in
+        # 2.5 GB of libraries, of which the first few are wanted: tar stops after those, which dpkg then complains of.
+        */nvidia-cuda-dev_*)
+            { dpkg --fsys-tarfile "$file" 2>/dev/null || true; } | tar -x -C "$apt/root" --occurrence=1 ./usr/include \
+                ./usr/lib/x86_64-linux-gnu/libcudadevrt.a ./usr/lib/x86_64-linux-gnu/libcudart_static.a
+            ;;
+        *) dpkg -x "$file" "$apt/root" ;;
+        esac
+    done
 }
 
 # Debian's nvcc, put together as NVIDIA does, so that it can lie anywhere.

@@ -18,9 +18,12 @@ static const struct card cards[] = {
     {"rtx3060", "NVIDIA GeForce RTX 3060", 8, 6, 28, 0, 3 << 20, 99 << 10, 100 << 10, 1536},
     {"h200", "NVIDIA H200", 9, 0, 132, 0, 60 << 20, 227 << 10, 228 << 10, 2048},
     {"gtx760", "GeForce GTX 760", 3, 0, 6, 1, 512 << 10, 48 << 10, 48 << 10, 2048},
+    {"gtx780", "GeForce GTX 780", 3, 5, 12, 1, 1536 << 10, 48 << 10, 48 << 10, 2048},
+    {"gtx1080", "NVIDIA GeForce GTX 1080", 6, 1, 20, 0, 2 << 20, 48 << 10, 96 << 10, 2048},
     {"gtx970", "NVIDIA GeForce GTX 970", 5, 2, 13, 1, 1792 << 10, 48 << 10, 96 << 10, 2048},
 };
-static const char *const keys[] = {"gtx1060", "gtx1660ti", "rtx3060", "h200", "gtx760", "gtx970", NULL};
+static const char *const keys[] = {"gtx1060", "gtx1660ti", "rtx3060", "h200", "gtx760",
+                                   "gtx780",  "gtx1080",   "gtx970",  NULL};
 static int current;
 
 extern "C" const char *const *fm_emulator_cards(void)
@@ -44,10 +47,13 @@ static int count_of_cards(void)
     return cards < 0 ? 0 : cards > FM_EMULATED_CARDS ? FM_EMULATED_CARDS : cards;
 }
 
-static const struct card *kind(void)
+/* Of that card: the first is of the kind `card`, the rest of the kind `others`. */
+static const struct card *kind(int device)
 {
+    const struct fm_emulator_settings *settings = fm_emulated_settings();
+    const char *key = device > 0 ? settings->others : settings->card;
     for (const struct card &card : cards)
-        if (strcmp(card.key, fm_emulated_settings()->card) == 0) return &card;
+        if (strcmp(card.key, key) == 0) return &card;
     return &cards[0];
 }
 
@@ -66,14 +72,17 @@ cudaError_t cudaDriverGetVersion(int *version)
 {
     *version = 0;
     if (fm_emulated_settings()->no_driver) return cudaSuccess;
+    /* The one call that an old driver answers. */
+    if (fm_emulated_driver_old()) return *version = fm_emulated_settings()->driver, cudaSuccess;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorUnknown);
-    if (!status) *version = CUDART_VERSION;
+    if (!status) *version = fm_emulated_settings()->driver;
     return status;
 }
 
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
-    if (fm_emulated_settings()->no_driver) return *version = CUDART_VERSION, cudaSuccess;
+    if (fm_emulated_settings()->no_driver || fm_emulated_driver_old())
+        return *version = CUDART_VERSION, cudaSuccess;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorUnknown);
     if (!status) *version = CUDART_VERSION;
     return status;
@@ -111,7 +120,7 @@ cudaError_t cudaSetDeviceFlags(unsigned)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     cudaError_t status = enter_card(__func__, device);
-    if (!status) snprintf(properties->name, sizeof properties->name, "%s", kind()->name);
+    if (!status) snprintf(properties->name, sizeof properties->name, "%s", kind(device)->name);
     return status;
 }
 
@@ -135,7 +144,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 {
     cudaError_t status = enter_card(__func__, device);
     if (status) return status;
-    const struct card *card = kind();
+    const struct card *card = kind(device);
     switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
@@ -180,7 +189,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     if (!kernel) return fm_emulated_error(cudaErrorInvalidDeviceFunction);
     memset(attributes, 0, sizeof *attributes);
     attributes->maxThreadsPerBlock = FM_EMULATED_THREADS;
-    attributes->binaryVersion = attributes->ptxVersion = kind()->major * 10 + kind()->minor;
+    const struct card *card = kind(current);
+    attributes->binaryVersion = attributes->ptxVersion = card->major * 10 + card->minor;
     return cudaSuccess;
 }
 

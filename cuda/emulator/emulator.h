@@ -47,6 +47,9 @@ struct fm_emulator_settings {
     int cards;        /* how many there are; 0 = 1, negative = none */
     const char
         *card; /* which kind, see fm_emulator_cards: "gtx1060", "gtx1660ti", "rtx3060", "h200" (the first) */
+    const char *others; /* the kind of all cards but the first; NULL = the same (else cards = 0 means 2) */
+    int driver; /* the CUDA version that it supports, as 12020; 0 = cudart's. Of an older major version: every
+                   call says 35 */
     int64_t memory;    /* device memory of a card in bytes, 0 = 1 GB; what is never touched costs nothing */
     int64_t fail_call; /* fail the n-th CUDA, cuDNN or cuBLAS call that can fail, from 1; 0 = none */
     int fail_status;   /* with this status; 0 = one that fits the call */
@@ -75,14 +78,15 @@ const char *const *fm_emulator_cards(void);
 /* Forgets everything, leaks included, and starts anew. NULL = all defaults. */
 void fm_emulator_reset(const struct fm_emulator_settings *settings);
 void fm_emulator_set(
-    const struct fm_emulator_settings *settings); /* without forgetting; cards, card, memory stay */
+    const struct fm_emulator_settings *settings); /* without forgetting; cards, card, others, memory stay */
 void fm_emulator_count(struct fm_emulator_counts *counts);
 const char *fm_emulator_fault(void); /* the first one's text, or "" */
 /* Whether fm_emulator_reset or fm_emulator_set was called in this process. */
 bool fm_emulator_is_set(void);
-/* settings.c: reads FOLDMILL_EMULATOR ("policy=random,seed=3,fail=17,memory=8000000,card=gtx1060,cards=2") at
- * its first call in the process and says on stderr that the device is emulated; does nothing where settings
- * were given by fm_emulator_reset. */
+/* settings.c: reads FOLDMILL_EMULATOR
+ * ("policy=random,seed=3,fail=17,memory=8000000,card=gtx1060+h200,cards=2") at its first call in the process
+ * and says on stderr that the device is emulated; does nothing where settings were given by
+ * fm_emulator_reset. */
 void fm_emulator_from_environment(void);
 /* The settings of such a list; false with a sentence when it has a word that is none. */
 bool fm_emulator_parse(const char *list, struct fm_emulator_settings *settings, char *why, size_t why_size);

@@ -53,6 +53,7 @@ void fm_emulated_fault(const char *format, ...) __attribute__((format(printf, 1,
 cudaError_t fm_emulated_lose(cudaError_t status);
 
 const struct fm_emulator_settings *fm_emulated_settings(void);
+bool fm_emulated_driver_old(void); /* of an older major version than cudart: nothing works with it */
 struct fm_emulator_counts *fm_emulated_counts(void);
 uint64_t fm_emulated_random(void); /* by settings.seed */
 

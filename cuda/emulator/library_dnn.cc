@@ -37,11 +37,13 @@ template <class T> static int unmake(T *object, const char *kind, const char *ca
     return entered;
 }
 
-// The newest that has code for the card: what a careful user installs.
+// The newest that has code for the cards: what a careful user installs.
 static size_t version(void)
 {
     if (fm_emulated_library()->cudnn) return (size_t)fm_emulated_library()->cudnn;
-    return strcmp(fm_emulated_settings()->card, "gtx1060") == 0 ? 91002 : 91900;
+    const struct fm_emulator_settings *settings = fm_emulated_settings();
+    const bool old = strcmp(settings->card, "gtx1060") == 0 || strcmp(settings->others, "gtx1060") == 0;
+    return old ? 91002 : 91900;
 }
 static size_t cudart_version(void)
 {

@@ -1,12 +1,19 @@
 /* FOLDMILL_EMULATOR: the settings of the emulated GPU for whole programs, which cannot call
  * fm_emulator_reset.
  *
- *   policy=eager|first|last|starve|random  order of the streams' work     starved=N  the stream that starves
- *   seed=N         of random orders                                      threads=N  order of a block's
- * threads cards=N        how many there are                                    card=KIND  which
- * (fm_emulator_cards) memory=N       bytes of each                                         fail=N     the
- * call that fails, from 1 status=N       with this CUDA status                                 sticky     and
- * all that come after it no_library, no_graphs, no_driver
+ *   policy=eager|first|last|starve|random   order of the streams' work
+ *   starved=N        the stream that starves
+ *   seed=N           of random orders
+ *   threads=N        order of a block's threads
+ *   cards=N          how many there are
+ *   card=KIND        which (fm_emulator_cards)
+ *   card=KIND+KIND   the first card's kind and that of all others
+ *   memory=N         bytes of each
+ *   driver=N         the CUDA version that the driver supports, as 12020
+ *   fail=N           the call that fails, from 1
+ *   status=N         with this CUDA status
+ *   sticky           and all that come after it
+ *   no_library, no_graphs, no_driver
  *
  * What cannot be understood is told, and then there is no driver: a test that was misspelt must not pass. */
 #include <stdio.h>
@@ -40,15 +47,21 @@ static bool take_policy(const struct word *word, struct fm_emulator_settings *s)
     return false;
 }
 
-/* The emulator's own text, which lives on. */
+/* The emulator's own text, which lives on; NULL when there is no such kind. */
+static const char *kind_of(const char *text, size_t size)
+{
+    for (const char *const *card = fm_emulator_cards(); *card; card++)
+        if (is(text, size, *card)) return *card;
+    return NULL;
+}
+
 static bool take_card(const struct word *word, struct fm_emulator_settings *s)
 {
-    for (const char *const *card = fm_emulator_cards(); *card; card++) {
-        if (!is(word->value, word->value_size, *card)) continue;
-        s->card = *card;
-        return true;
-    }
-    return false;
+    const char *plus = memchr(word->value, '+', word->value_size);
+    const size_t first = plus ? (size_t)(plus - word->value) : word->value_size;
+    s->card = kind_of(word->value, first);
+    s->others = plus ? kind_of(plus + 1, word->value_size - first - 1) : NULL;
+    return s->card && (!plus || s->others);
 }
 
 static bool take_flag(const struct word *word, struct fm_emulator_settings *s)
@@ -80,6 +93,8 @@ static bool take_number(const struct word *word, struct fm_emulator_settings *s)
         s->thread_order = (int)number;
     else if (is(word->name, word->name_size, "cards") && number >= 1 && number <= MOST_CARDS)
         s->cards = (int)number;
+    else if (is(word->name, word->name_size, "driver") && number >= 1000 && small)
+        s->driver = (int)number;
     else if (is(word->name, word->name_size, "status") && small)
         s->fail_status = (int)number;
     else

@@ -10,7 +10,7 @@ namespace
 {
 struct emulator_state {
     struct fm_emulator_settings settings;
-    char card[32]; /* settings.card points here */
+    char card[32], others[32]; /* settings.card and .others point here */
     struct fm_emulator_counts counts;
     uint64_t random;
     cudaError_t last, lost;
@@ -26,11 +26,14 @@ static void take(const struct fm_emulator_settings *settings)
 {
     static const struct fm_emulator_settings defaults = {};
     the->settings = settings ? *settings : defaults;
-    if (the->settings.cards == 0) the->settings.cards = 1;
+    if (the->settings.cards == 0) the->settings.cards = the->settings.others ? 2 : 1;
+    if (the->settings.driver <= 0) the->settings.driver = CUDART_VERSION;
     if (the->settings.memory <= 0) the->settings.memory = (int64_t)1 << 30;
     snprintf(the->card, sizeof the->card, "%s",
              the->settings.card ? the->settings.card : fm_emulator_cards()[0]);
     the->settings.card = the->card;
+    snprintf(the->others, sizeof the->others, "%s", the->settings.others ? the->settings.others : the->card);
+    the->settings.others = the->others;
     the->random = the->settings.seed * 0x9e3779b97f4a7c15u + 0x1234567u;
 }
 
@@ -65,10 +68,12 @@ extern "C" void fm_emulator_set(const struct fm_emulator_settings *settings)
     struct emulator_state *s = state();
     int cards = s->settings.cards;
     int64_t memory = s->settings.memory;
-    char card[sizeof s->card];
+    char card[sizeof s->card], others[sizeof s->others];
     memcpy(card, s->card, sizeof card);
+    memcpy(others, s->others, sizeof others);
     take(settings);
     memcpy(s->card, card, sizeof card);
+    memcpy(s->others, others, sizeof others);
     s->settings.cards = cards;
     s->settings.memory = memory;
     s->set = true;
@@ -142,11 +147,16 @@ cudaError_t fm_emulated_error(cudaError_t status)
     return status;
 }
 
+bool fm_emulated_driver_old(void)
+{
+    return state()->settings.driver / 1000 < CUDART_VERSION / 1000;
+}
+
 /* 0, or the status that this call has to give. */
 static int enter(int status, bool library)
 {
     struct emulator_state *s = state();
-    if (s->settings.no_driver) return cudaErrorInsufficientDriver;
+    if (s->settings.no_driver || fm_emulated_driver_old()) return cudaErrorInsufficientDriver;
     if (s->lost) {
         if (s->told) s->counts.calls_after_loss++;
         s->told = true;

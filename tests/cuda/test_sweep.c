@@ -274,6 +274,17 @@ Test(cuda_sweep, tells_what_stands_in_the_way)
     cr_expect(cli_has(cli.result.err, "there is no setting 'nonsense'"), "%s", cli.result.err);
     cr_expect_eq(run_with("cards=2", "--device cuda:2"), 2);
     cr_expect(cli_has(cli.result.err, "there is no card 2"), "%s", cli.result.err);
+    cr_expect_eq(run_with("card=gtx1060+h200", "--device cuda:0,1"), 2);
+    cr_expect(cli_has(cli.result.err, "cards 0 (NVIDIA GeForce GTX 1060 6GB, sm_61") &&
+                  cli_has(cli.result.err, "and 1 (NVIDIA H200, sm_90") &&
+                  cli_has(cli.result.err, "name cards of one kind, or run a sweep for each"),
+              "%s", cli.result.err);
+    cr_expect_eq(run_with("fail=2,status=803", "--device cuda"), 2);
+    cr_expect(cli_has(cli.result.err, "as after an update: reboot"), "%s", cli.result.err);
+    cr_expect_eq(run_with("driver=12020", "--device cuda"), 2);
+    cr_expect(
+        cli_has(cli.result.err, "supports CUDA 12.2, this plug-in needs 13: install driver 580 or newer"),
+        "%s", cli.result.err);
     cr_expect_eq(run_with("no_library", "--device cuda --kernels library"), 2, "calling again is of no use");
     cr_expect(cli_has(cli.result.err, "--kernels own needs none"), "%s", cli.result.err);
     cr_expect_eq(run_with("memory=3000", "--device cuda"), 1);
