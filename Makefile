@@ -353,7 +353,7 @@ help:
 	@echo "make bench          measure this machine; beside the study's prototype where ../shared has it"
 	@echo "make bench-kernels  measure the CPU engine's routines by shape and instruction set (T=word picks lines)"
 	@echo "make bench-networks measure training steps and evaluations of networks on the CPU engine (T=word picks)"
-	@echo "make check-gpu      everything that a machine with a GPU can tell, into build/check-gpu.txt (under 6 minutes)"
+	@echo "make check-gpu      everything that a machine with a GPU can tell, into build/check-gpu.txt (under 6 minutes; GPU_SECONDS=1000: more)"
 	@echo "make bench-gpu      training steps a second on the GPU by network, batch size and lanes (T='-s 1 -b 64 -l 1,16 S')"
 	@echo "make cuda-report    registers, shared memory and spills of each kernel (WANT='75 90' limits the architectures)"
 	@echo "make cuda-matrix    fetch CUDA 13, 12 and 11 and compile for sm_30 to sm_120 (network, 3 GB, minutes)"
