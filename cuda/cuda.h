@@ -14,7 +14,7 @@
  *   arena.c    device memory: one allocation a card, dealt out by arithmetic
  *   data.c     the one upload: series, examples, targets, weights, folds
  *   plan/      program -> calls and addresses: a pure function of program, batch size and kind of card
- *   lane.c slot.c request.c wait.c graph.c state.c profile.c    lanes: see lane.h
+ *   lane.c slot.c request.c wait.c graph.c timer.c state.c profile.c    lanes: see lane.h
  *   kernels/   all device code and its launches
  *   library/   cuDNN and cuBLAS: own declarations, opened at run time, choice of algorithms
  *   emulator/  stands in for CUDA where there is none

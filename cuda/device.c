@@ -9,8 +9,12 @@
 #include "lane.h"
 #include "library/library.h"
 
-#define MAX_LANES       4096
-#define LANES_OF_A_CARD 16
+#define MAX_LANES 4096
+
+/* Lanes to keep open on a card unless the user says: a small network's kernels leave most of a card
+ * idle, so several lanes share a multiprocessor. Streams of all lanes go through at most 32 hardware queues:
+ * more than twice as many lanes would only wait for each other, and take memory. */
+enum { LANES_OF_A_MULTIPROCESSOR = 4, LEAST_LANES = 16, MOST_LANES = 64 };
 
 /* "0,2" -> numbers; NULL or "" -> none chosen. */
 static int parse_select(const char *select, int numbers[FM_CUDA_MAX_CARDS], int *count, struct fm_error *err)
@@ -226,9 +230,14 @@ const char *fm_cuda_numbers(const struct fm_device *device)
     return device->numbers;
 }
 
+/* The scheduler opens fewer where memory ends before (fm_cuda_memory). */
 int64_t fm_cuda_lanes(const struct fm_device *device)
 {
-    return device->options.lanes > 0 ? device->options.lanes : (int64_t)LANES_OF_A_CARD * device->ncards;
+    int64_t lanes = (int64_t)LANES_OF_A_MULTIPROCESSOR * device->kind.sms;
+    if (device->options.lanes > 0) return device->options.lanes;
+    if (lanes < LEAST_LANES) lanes = LEAST_LANES;
+    if (lanes > MOST_LANES) lanes = MOST_LANES;
+    return lanes * device->ncards;
 }
 
 /* Every card counts as the one with least room: a lane must fit on any of them. */

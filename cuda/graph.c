@@ -112,64 +112,45 @@ static struct fm_cuda_graph *get_graph(struct fm_lane *lane, const struct fm_cud
     return &slot->graphs[slot->ngraphs++];
 }
 
-/* Halves the chunks of this slot while one takes longer than a display's watchdog likes. */
-static void judge_time(struct fm_cuda_slot *slot, int place)
+/* Calls one by one: where capture has failed, and for profiles. */
+static bool one_by_one(const struct fm_lane *lane)
 {
-    float milliseconds = 0;
-    if (!slot->timed[place]) return;
-    slot->timed[place] = false;
-    if (cudaEventElapsedTime(&milliseconds, slot->timers[place][0], slot->timers[place][1]) != cudaSuccess)
-        cudaGetLastError();
-    else if (milliseconds > 1000 * FM_CUDA_WATCHDOG && slot->most > 1)
-        slot->most /= 2;
-}
-
-static int mark_time(struct fm_lane *lane, int place, int end, struct fm_error *err)
-{
-    struct fm_cuda_slot *slot = lane->slot;
-    if (!lane->card->watchdog) return 0;
-    return fm_cuda_check(lane->device, cudaEventRecord(slot->timers[place][end], slot->stream), err,
-                         "mark a chunk of steps");
+    return lane->direct || lane->device->profile;
 }
 
 static int enqueue(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t units, int64_t *fed,
                    struct fm_error *err)
 {
     struct fm_cuda_slot *slot = lane->slot;
-    const int activity = activity_of(work);
-    if (lane->direct || lane->device->profile || !slot->warm[activity]) {
-        /* The first one loads code and fills caches, which is forbidden during capture. */
-        *fed = lane->direct || lane->device->profile ? (units < slot->most ? units : slot->most) : 1;
-        const int status = enqueue_calls(lane, work, *fed, err);
-        if (!status) slot->warm[activity] = true;
-        return status;
-    }
-    const int length = length_for(slot->most, units);
-    struct fm_cuda_graph *graph = get_graph(lane, work, length);
-    if (!graph) {
-        const int status = fm_cuda_alive(lane->device, err);
-        return status ? status : enqueue(lane, work, units, fed, err);
-    }
+    const int activity = activity_of(work), most = slot->most[activity];
+    const bool warm = slot->warm[activity];
+    struct fm_cuda_graph *graph = NULL;
+    /* The first one loads code and fills caches, which is forbidden during capture. */
+    if (warm && !one_by_one(lane)) graph = get_graph(lane, work, length_for(most, units));
+    int status = graph ? 0 : fm_cuda_alive(lane->device, err);
+    int length = graph ? graph->length : 1;
+    if (!graph && one_by_one(lane)) length = units < most ? (int)units : most;
+    if (!status && warm) status = fm_cuda_timer_begin(lane, err);
+    if (!status && graph)
+        status = fm_cuda_check(lane->device, cudaGraphLaunch(graph->exec, slot->stream), err,
+                               "launch a chunk of steps");
+    if (!status && !graph) status = enqueue_calls(lane, work, length, err);
+    if (!status && warm) status = fm_cuda_timer_end(lane, work->number, activity, length, err);
+    if (status) return status;
+    slot->warm[activity] = true;
     *fed = units < length ? units : length;
-    return fm_cuda_check(lane->device, cudaGraphLaunch(graph->exec, slot->stream), err,
-                         "launch a chunk of steps");
+    return 0;
 }
 
 int fm_cuda_chunk(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t units, int64_t *fed,
                   struct fm_error *err)
 {
     struct fm_cuda_slot *slot = lane->slot;
-    const int place = (int)(slot->chunks % FM_CUDA_FLIGHT);
-    fm_profile_harvest(lane->device, &slot->marks[place]);
-    judge_time(slot, place);
-    int status = mark_time(lane, place, 0, err);
+    fm_profile_harvest(lane->device, &slot->marks[slot->chunks % FM_CUDA_FLIGHT]);
+    int status = fm_cuda_timer_judge(lane, work->number, err);
     if (!status) status = enqueue(lane, work, units, fed, err);
-    if (!status) status = mark_time(lane, place, 1, err);
-    if (status) return status;
-    /* A first step alone is no measure: code was loaded meanwhile. */
-    slot->timed[place] = lane->card->watchdog && *fed > 1;
-    slot->chunks++;
-    return 0;
+    if (!status) slot->chunks++;
+    return status;
 }
 
 void fm_cuda_graphs_free(struct fm_device *device, struct fm_cuda_slot *slot)

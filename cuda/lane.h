@@ -9,7 +9,8 @@
  * step; steps beyond the request's end do nothing (control.activity is idle by then). A graph is
  * captured once per slot, plan, block address and length, after one uncaptured step, and replayed for every
  * chunk, request and run that fits it. Where capture is impossible the same calls are enqueued directly: same
- * bits. Where a display has a watchdog, chunks are timed and K is halved until they are short enough.
+ * bits. Where a display has a watchdog, K begins with one and every chunk but the first is timed: it doubles
+ * while that leaves room, and halves when the two in flight could take longer than FM_CUDA_WATCHDOG.
  *
  * Several requests of a lane are enqueued behind each other, so that the card never waits for the host
  * between an epoch, its evaluation, a snapshot and the next epoch. A cancel is seen where a chunk would be
@@ -31,7 +32,7 @@
 #define FM_CUDA_STEPS    16          /* K: of a graph */
 #define FM_CUDA_FLIGHT   2           /* chunks of a lane in flight */
 #define FM_CUDA_PINNED   (256 << 10) /* bytes of a slot's pinned buffer for results */
-#define FM_CUDA_WATCHDOG 0.05        /* seconds that a chunk may take where a display is attached */
+#define FM_CUDA_WATCHDOG 0.05        /* seconds that chunks in flight may take where a display is attached */
 
 int fm_cuda_lane_open(struct fm_device *device, const struct fm_lane_options *options, struct fm_lane **lane,
                       struct fm_error *err);

@@ -34,6 +34,13 @@ struct fm_profile_marks {
     int made; /* events that exist */
 };
 
+/* Of a chunk where a display has a watchdog: events around it. */
+struct fm_cuda_timer {
+    cudaEvent_t begin, end;
+    uint64_t request; /* number of the chunk's; 0 = there is nothing to measure */
+    int activity, length;
+};
+
 /* Kept from lane to lane; free when `lane` is NULL. */
 struct fm_cuda_slot {
     struct fm_cuda_slot *next;
@@ -45,12 +52,11 @@ struct fm_cuda_slot {
     struct fm_cuda_graph graphs[FM_CUDA_GRAPHS];
     int ngraphs;
     bool warm[3];    /* by activity: a chunk of this plan at this address has run without capture */
-    int most;        /* steps of a chunk */
+    int most[3];     /* by activity: steps of a chunk */
     uint64_t number; /* of the last request */
     uint64_t chunks; /* enqueued since the slot was made */
     uint64_t copies; /* of results, enqueued */
-    cudaEvent_t timers[FM_CUDA_FLIGHT][2]; /* around a chunk, where a display has a watchdog */
-    bool timed[FM_CUDA_FLIGHT];
+    struct fm_cuda_timer timers[FM_CUDA_FLIGHT];
     struct fm_profile_marks marks[FM_CUDA_FLIGHT];
 };
 
@@ -104,6 +110,19 @@ int fm_cuda_chunk(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t
 void fm_cuda_graphs_free(struct fm_device *device, struct fm_cuda_slot *slot);
 /* All but those that write scores elsewhere: they are of lanes that stood in this place before. */
 void fm_cuda_graphs_keep(struct fm_device *device, struct fm_cuda_slot *slot, const float *scores);
+
+/* timer.c: how many steps a chunk may have. 16 at once but for two cases: a profile takes one at a time, and
+ * where a display has a watchdog it begins with one, doubles while a chunk took less than a quarter of
+ * FM_CUDA_WATCHDOG, and halves after one that took more than half of it, since two are in flight. `make` and
+ * `free` are of a new slot and an old one; `reset` is called when other work than before will run in it.
+ * `judge`, before a chunk is enqueued, takes the measure of the one that was in its place, which is through;
+ * `begin` and `end` stand around a chunk to be measured. All do nothing where there is no watchdog. */
+int fm_cuda_timers_make(struct fm_device *device, struct fm_cuda_slot *slot, struct fm_error *err);
+void fm_cuda_timers_free(struct fm_device *device, struct fm_cuda_slot *slot);
+void fm_cuda_timers_reset(const struct fm_device *device, struct fm_cuda_slot *slot);
+int fm_cuda_timer_judge(struct fm_lane *lane, uint64_t request, struct fm_error *err);
+int fm_cuda_timer_begin(struct fm_lane *lane, struct fm_error *err);
+int fm_cuda_timer_end(struct fm_lane *lane, uint64_t request, int activity, int length, struct fm_error *err);
 
 /* request.c: enqueues what there is room for. FM_EDEVICE when the device is lost; a failure that is only the
  * lane's breaks the lane. */

@@ -5,17 +5,7 @@
 
 #include "base/memory.h"
 
-static int make_timers(struct fm_device *device, struct fm_cuda_slot *slot, struct fm_error *err)
-{
-    int status = 0;
-    for (int i = 0; !status && i < FM_CUDA_FLIGHT; i++)
-        for (int end = 0; !status && end < 2; end++)
-            status = fm_cuda_check(device, cudaEventCreate(&slot->timers[i][end]), err, "make an event");
-    return status;
-}
-
-static int fill_slot(struct fm_device *device, struct fm_card *card, struct fm_cuda_slot *slot,
-                     struct fm_error *err)
+static int fill_slot(struct fm_device *device, struct fm_cuda_slot *slot, struct fm_error *err)
 {
     void *at = NULL;
     int status = fm_cuda_check(device, cudaStreamCreateWithFlags(&slot->stream, cudaStreamNonBlocking), err,
@@ -33,7 +23,7 @@ static int fill_slot(struct fm_device *device, struct fm_card *card, struct fm_c
         status = fm_cuda_check(device,
                                cudaHostAlloc((void **)&slot->results, FM_CUDA_PINNED, cudaHostAllocDefault),
                                err, "pin host memory");
-    if (!status && card->watchdog) status = make_timers(device, slot, err);
+    if (!status) status = fm_cuda_timers_make(device, slot, err);
     return status;
 }
 
@@ -41,10 +31,8 @@ static void free_slot(struct fm_device *device, struct fm_cuda_slot *slot)
 {
     for (int i = 0; i < FM_CUDA_FLIGHT; i++) fm_profile_marks_free(device, &slot->marks[i]);
     fm_cuda_graphs_free(device, slot);
+    fm_cuda_timers_free(device, slot);
     if (!device->dead) {
-        for (int i = 0; i < FM_CUDA_FLIGHT; i++)
-            for (int end = 0; end < 2; end++)
-                if (slot->timers[i][end]) cudaEventDestroy(slot->timers[i][end]);
         if (slot->results) cudaFreeHost(slot->results);
         if (slot->words) cudaFreeHost(slot->words);
         if (slot->stream) cudaStreamDestroy(slot->stream);
@@ -58,7 +46,7 @@ static int make_slot(struct fm_device *device, struct fm_card *card, struct fm_c
     struct fm_cuda_slot *slot = fm_calloc(1, sizeof *slot);
     if (!slot) return fm_fail_memory(err);
     slot->card = card;
-    const int status = fill_slot(device, card, slot, err);
+    const int status = fill_slot(device, slot, err);
     if (status) {
         free_slot(device, slot);
         return status;
@@ -88,8 +76,7 @@ int fm_cuda_slot_take(struct fm_lane *lane, struct fm_error *err)
     } else {
         fm_cuda_graphs_free(lane->device, best);
         memset(best->warm, 0, sizeof best->warm);
-        /* Profiles keep events of every call, so few steps are marked at a time. */
-        best->most = lane->device->profile ? 1 : FM_CUDA_STEPS;
+        fm_cuda_timers_reset(lane->device, best);
     }
     best->lane = lane;
     lane->slot = best;

@@ -59,6 +59,7 @@ static const struct card *kind(int device)
 
 static cudaError_t enter_card(const char *call, int device)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(call, cudaErrorDevicesUnavailable);
     if (status) return status;
     if (count_of_cards() == 0) return fm_emulated_error(cudaErrorNoDevice);
@@ -74,6 +75,7 @@ cudaError_t cudaDriverGetVersion(int *version)
     if (fm_emulated_settings()->no_driver) return cudaSuccess;
     /* The one call that an old driver answers. */
     if (fm_emulated_driver_old()) return *version = fm_emulated_settings()->driver, cudaSuccess;
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorUnknown);
     if (!status) *version = fm_emulated_settings()->driver;
     return status;
@@ -83,6 +85,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 {
     if (fm_emulated_settings()->no_driver || fm_emulated_driver_old())
         return *version = CUDART_VERSION, cudaSuccess;
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorUnknown);
     if (!status) *version = CUDART_VERSION;
     return status;
@@ -91,6 +94,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 /* As the real one, it leaves *count alone on failure. */
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInitializationError);
     if (status) return status;
     if (count_of_cards() == 0) return fm_emulated_error(cudaErrorNoDevice);
@@ -184,6 +188,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorNoKernelImageForDevice);
     if (status) return status;
     if (!kernel) return fm_emulated_error(cudaErrorInvalidDeviceFunction);

@@ -39,6 +39,7 @@ extern "C" {
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__)) return fm_emulated_error(cudaErrorInvalidResourceHandle);
@@ -71,6 +72,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 cudaError_t cudaMemsetAsync(void *device, int value, size_t bytes, cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__)) return fm_emulated_error(cudaErrorInvalidResourceHandle);

@@ -133,6 +133,7 @@ cudaError_t fm_emulated_drain(CUstream_st *stream); /* NULL: all of the current 
 void fm_emulated_drain_all(void);
 void fm_emulated_steps(void); /* a few, at random */
 void fm_emulated_drop(void);  /* everything that is queued */
+void fm_emulated_took(void);  /* a task has run: the clock of events goes on */
 void fm_emulated_streams_forget(void);
 
 /* graph.cc */

@@ -51,6 +51,9 @@ struct fm_emulator_settings {
     int driver; /* the CUDA version that it supports, as 12020; 0 = cudart's. Of an older major version: every
                    call says 35 */
     int64_t memory;    /* device memory of a card in bytes, 0 = 1 GB; what is never touched costs nothing */
+    int64_t kernel_us; /* microseconds that a kernel, copy or library call takes between events, which then
+                        * follow a clock that nothing else moves; 0 = the machine's own clock */
+    bool driver_time;  /* count driver_ns */
     int64_t fail_call; /* fail the n-th CUDA, cuDNN or cuBLAS call that can fail, from 1; 0 = none */
     int fail_status;   /* with this status; 0 = one that fits the call */
     bool fail_sticky;  /* and every call after it */
@@ -68,6 +71,7 @@ struct fm_emulator_counts {
     int64_t to_device, to_host; /* bytes copied; what kernels read or write of mapped memory does not count */
     int64_t allocations, synchronisations, host_copies;
     int64_t switches;         /* of fibers */
+    int64_t driver_ns;        /* with settings.driver_time: of this thread's CPU time, inside the calls */
     int64_t faults;           /* mistakes of the program that were seen; each was printed to stderr */
     int64_t calls_after_loss; /* made although an earlier call had said that the context is lost */
     int64_t live; /* allocations, pinned buffers, streams, events, graphs, handles, descriptors that exist */

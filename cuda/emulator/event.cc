@@ -7,6 +7,7 @@ extern "C" {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorMemoryAllocation);
     if (status) return status;
     CUevent_st *made = new CUevent_st();
@@ -27,6 +28,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
 /* Queued records and waits keep what they need of it. */
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidResourceHandle);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     if (!fm_emulated_object_remove(event, "event", __func__))
@@ -43,6 +45,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidResourceHandle);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__) || !fm_emulated_object_is(event, "event", __func__))
@@ -68,6 +71,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidResourceHandle);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__) || !fm_emulated_object_is(event, "event", __func__))
@@ -96,6 +100,7 @@ static cudaError_t look(cudaEvent_t event, const char *call)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = look(event, __func__);
     if (status) return status;
     fm_emulated_steps();
@@ -105,6 +110,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = look(event, __func__);
     if (status) return status;
     fm_emulated_counts()->synchronisations++;
@@ -113,6 +119,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventElapsedTime(float *elapsed, cudaEvent_t begin, cudaEvent_t end)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = look(begin, __func__);
     if (status) return status;
     if (!fm_emulated_object_is(end, "event", __func__) || end->captured)

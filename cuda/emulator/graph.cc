@@ -131,6 +131,7 @@ extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorStreamCaptureUnsupported);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__)) return fm_emulated_error(cudaErrorInvalidResourceHandle);
@@ -149,6 +150,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorStreamCaptureInvalidated);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     *graph = NULL;
@@ -177,6 +179,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *result)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidResourceHandle);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__)) return fm_emulated_error(cudaErrorInvalidResourceHandle);
@@ -188,6 +191,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (!status) std::swap(graphs()->mode, *mode);
     return status;
@@ -197,6 +201,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorMemoryAllocation);
     if (status) return status;
     *exec = NULL;
@@ -217,6 +222,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (status) return status;
     if (!fm_emulated_object_is(graph, "graph", __func__)) return fm_emulated_error(cudaErrorInvalidValue);
@@ -229,6 +235,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (!status) *type = ((const struct fm_node *)node)->task.type;
     return status;
@@ -236,6 +243,7 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *t
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorLaunchOutOfResources);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__) ||
@@ -272,6 +280,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     if (!fm_emulated_object_remove(graph, "graph", __func__)) return fm_emulated_error(cudaErrorInvalidValue);
@@ -287,6 +296,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 /* Newer drivers let a graph fly on when it is destroyed; older ones do not say. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     if (!fm_emulated_object_remove(exec, "executable graph", __func__))
@@ -319,6 +329,7 @@ bool fm_emulated_replay_step(struct fm_replay *replay)
     replay->locks[number] = 0;
     fm_emulated_counts()->graph_nodes++;
     fm_emulated_guarded(&node.task, replay->graph->card);
+    fm_emulated_took();
     for (int next : node.next)
         if (--replay->missing[(size_t)next] == 0) replay->ready.push_back(next);
     if (--replay->left) return false;

@@ -17,6 +17,7 @@
  *
  *     int cudnnSomething(cudnnHandle_t handle, ...)
  *     {
+ *         struct fm_emulated_clock clock;
  *         int status = fm_emulated_enter_library(__func__, CUDNN_STATUS_EXECUTION_FAILED);
  *         if (status) return status;
  *         if (!fm_emulated_object_is(handle, "cuDNN handle")) return BAD;   (which counts the fault)
@@ -51,6 +52,12 @@ cudaError_t fm_emulated_error(cudaError_t status);
 void fm_emulated_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The context is lost: every later call returns this. */
 cudaError_t fm_emulated_lose(cudaError_t status);
+
+/* As the first variable of every call: its time counts in driver_ns, once where one call makes another. */
+struct fm_emulated_clock {
+    fm_emulated_clock();
+    ~fm_emulated_clock();
+};
 
 const struct fm_emulator_settings *fm_emulated_settings(void);
 bool fm_emulated_driver_old(void); /* of an older major version than cudart: nothing works with it */

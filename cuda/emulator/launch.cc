@@ -26,6 +26,7 @@ extern "C" cudaError_t fm_emulated_launch(const char *what, const char *file, in
                                           void (*thread)(const void *), const void *arguments, size_t bytes,
                                           dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(what, cudaErrorLaunchOutOfResources);
     if (status) return status;
     char name[96];

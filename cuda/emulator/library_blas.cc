@@ -7,6 +7,7 @@
 enum { BAD = 7, FAILED = 13 }; // INVALID_VALUE, EXECUTION_FAILED
 
 #define ENTER(call)                                                                                          \
+    struct fm_emulated_clock clock;                                                                          \
     do {                                                                                                     \
         const int entered = fm_emulated_enter_library(call, FAILED);                                         \
         if (entered) return entered;                                                                         \
@@ -27,6 +28,7 @@ static int create(struct fm_blas_handle **handle)
 static int destroy(struct fm_blas_handle *handle)
 {
     const bool fine = fm_emulated_may_block("cublasDestroy_v2");
+    struct fm_emulated_clock clock;
     const int entered = fm_emulated_enter_library("cublasDestroy_v2", FAILED);
     if (!fm_emulated_object_remove(handle, HANDLE, "cublasDestroy_v2")) return BAD;
     return fine ? entered : FAILED;

@@ -169,6 +169,7 @@ static int start(struct fm_dnn_handle *handle, struct run run, const void *alpha
                  struct fm_dnn_convolution *convolution, struct fm_dnn_tensor *y_descriptor, const void *beta,
                  const char *call)
 {
+    struct fm_emulated_clock clock;
     const int entered = fm_emulated_enter_library(call, FM_EMULATED_DNN_EXECUTION_FAILED);
     if (entered) return entered;
     if (!fm_emulated_object_is(handle, "cuDNN handle", call) ||

@@ -11,6 +11,7 @@
 #define CONVOLUTION "cuDNN convolution descriptor"
 
 #define ENTER(call)                                                                                          \
+    struct fm_emulated_clock clock;                                                                          \
     do {                                                                                                     \
         const int entered = fm_emulated_enter_library(call, FM_EMULATED_DNN_EXECUTION_FAILED);               \
         if (entered) return entered;                                                                         \
@@ -32,6 +33,7 @@ template <class T> static int make(T **object, const char *kind)
 // Gone even where the call fails: a program cannot give it back twice.
 template <class T> static int unmake(T *object, const char *kind, const char *call)
 {
+    struct fm_emulated_clock clock;
     const int entered = fm_emulated_enter_library(call, FM_EMULATED_DNN_EXECUTION_FAILED);
     if (!fm_emulated_object_remove(object, kind, call)) return FM_EMULATED_DNN_BAD_PARAM;
     return entered;
@@ -187,6 +189,7 @@ static int algorithms(struct fm_dnn_handle *handle, struct fm_dnn_tensor *x, str
                       struct fm_dnn_convolution *convolution, struct fm_dnn_tensor *y, int direction,
                       const char *call, int requested, int *returned, struct fm_dnn_answer *answers)
 {
+    struct fm_emulated_clock clock;
     const int entered = fm_emulated_enter_library(call, FM_EMULATED_DNN_EXECUTION_FAILED);
     if (entered) return entered;
     struct fm_emulated_conv conv;
@@ -201,6 +204,7 @@ static int workspace(struct fm_dnn_handle *handle, struct fm_dnn_tensor *x, stru
                      struct fm_dnn_convolution *convolution, struct fm_dnn_tensor *y, int direction,
                      const char *call, int algorithm, size_t *bytes)
 {
+    struct fm_emulated_clock clock;
     const int entered = fm_emulated_enter_library(call, FM_EMULATED_DNN_EXECUTION_FAILED);
     if (entered) return entered;
     struct fm_emulated_conv conv;

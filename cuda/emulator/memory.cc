@@ -205,6 +205,7 @@ extern "C" {
 
 cudaError_t cudaMalloc(void **device, size_t bytes)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorMemoryAllocation);
     if (status) return status;
     if (!fm_emulated_may_block(__func__)) return fm_emulated_error(cudaErrorStreamCaptureUnsupported);
@@ -226,6 +227,7 @@ cudaError_t cudaMalloc(void **device, size_t bytes)
 /* Waits for all work of the card, as the real one does; counted. */
 cudaError_t cudaFree(void *device)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     if (!device) return status;
@@ -246,6 +248,7 @@ cudaError_t cudaFree(void *device)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorUnknown);
     if (status) return status;
     struct range *range = range_of(fm_emulated_card());

@@ -137,6 +137,7 @@ extern "C" {
 
 cudaError_t cudaHostAlloc(void **host, size_t bytes, unsigned flags)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorMemoryAllocation);
     if (status) return status;
     if (!fm_emulated_may_block(__func__)) return fm_emulated_error(cudaErrorStreamCaptureUnsupported);
@@ -158,6 +159,7 @@ cudaError_t cudaHostAlloc(void **host, size_t bytes, unsigned flags)
 
 cudaError_t cudaFreeHost(void *host)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     if (!host) return status;
@@ -180,6 +182,7 @@ cudaError_t cudaFreeHost(void *host)
 /* Addresses are the same on both sides, as on every 64-bit Linux. */
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidValue);
     if (status) return status;
     const char *at;

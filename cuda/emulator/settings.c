@@ -10,6 +10,7 @@
  *   card=KIND+KIND   the first card's kind and that of all others
  *   memory=N         bytes of each
  *   driver=N         the CUDA version that the driver supports, as 12020
+ *   kernel_us=N      what a kernel takes by the clock of events
  *   fail=N           the call that fails, from 1
  *   status=N         with this CUDA status
  *   sticky           and all that come after it
@@ -85,6 +86,8 @@ static bool take_number(const struct word *word, struct fm_emulator_settings *s)
         s->seed = (uint64_t)number;
     else if (is(word->name, word->name_size, "memory") && number > 0)
         s->memory = number;
+    else if (is(word->name, word->name_size, "kernel_us") && small)
+        s->kernel_us = number;
     else if (is(word->name, word->name_size, "fail"))
         s->fail_call = number;
     else if (is(word->name, word->name_size, "starved") && small)

@@ -1,6 +1,7 @@
 /* The emulator's one state: settings, counters, the objects that exist. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <unordered_map>
 
@@ -14,8 +15,10 @@ struct emulator_state {
     struct fm_emulator_counts counts;
     uint64_t random;
     cudaError_t last, lost;
-    bool told; /* the program has seen `lost` */
-    bool set;  /* by the program, not by default */
+    int inside;   /* calls that are going on */
+    int64_t came; /* when the first of them began */
+    bool told;    /* the program has seen `lost` */
+    bool set;     /* by the program, not by default */
     char fault[512];
     std::unordered_map<const void *, const char *> objects;
 };
@@ -104,6 +107,24 @@ const struct fm_emulator_settings *fm_emulated_settings(void)
 struct fm_emulator_counts *fm_emulated_counts(void)
 {
     return &state()->counts;
+}
+
+static int64_t thread_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+fm_emulated_clock::fm_emulated_clock()
+{
+    struct emulator_state *s = state();
+    if (s->inside++ == 0 && s->settings.driver_time) s->came = thread_time();
+}
+
+fm_emulated_clock::~fm_emulated_clock()
+{
+    if (--the->inside == 0 && the->settings.driver_time) the->counts.driver_ns += thread_time() - the->came;
 }
 
 /* splitmix64 */

@@ -12,6 +12,7 @@ struct stream_state {
     std::vector<CUstream_st *> all; /* in the order of making; destroyed ones until they are empty */
     std::vector<std::unique_ptr<CUevent_st>> events;
     int made, bursts;
+    int64_t clock; /* microseconds that tasks took, by settings.kernel_us */
 };
 } // namespace
 static struct stream_state *the;
@@ -44,9 +45,16 @@ std::vector<std::unique_ptr<CUevent_st>> &fm_emulated_events(void)
 
 /* ---- one step ------------------------------------------------------------------------------------------ */
 
+void fm_emulated_took(void)
+{
+    streams()->clock += fm_emulated_settings()->kernel_us;
+}
+
+/* What an event says. */
 static double milliseconds(void)
 {
     struct timespec now;
+    if (fm_emulated_settings()->kernel_us > 0) return 1e-3 * (double)streams()->clock;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
@@ -72,6 +80,7 @@ static void step(CUstream_st *stream)
         if (op.kind == fm_op::TASK) {
             fm_emulated_unlock(op.lock);
             fm_emulated_guarded(&op.task, stream->card);
+            fm_emulated_took();
             if (fm_emulated_lost()) fm_emulated_drop();
         } else if (op.kind == fm_op::RECORD && op.event->done < op.version) {
             op.event->done = op.version;
@@ -258,6 +267,7 @@ extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorMemoryAllocation);
     if (status) return status;
     if (!fm_emulated_may_block(__func__)) return fm_emulated_error(cudaErrorStreamCaptureUnsupported);
@@ -280,6 +290,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 /* What is queued still runs, and then the stream is gone. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorInvalidResourceHandle);
     if (fm_emulated_lost() || (status && fm_emulated_settings()->no_driver)) return status;
     if (!fm_emulated_object_remove(stream, "stream", __func__))
@@ -300,6 +311,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorLaunchFailure);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__)) return fm_emulated_error(cudaErrorInvalidResourceHandle);
@@ -312,6 +324,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorLaunchFailure);
     if (status) return status;
     if (!fm_emulated_may_block(__func__)) return fm_emulated_error(cudaErrorStreamCaptureUnsupported);
@@ -321,6 +334,7 @@ cudaError_t cudaDeviceSynchronize(void)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
+    struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(__func__, cudaErrorLaunchFailure);
     if (status) return status;
     if (!fm_emulated_stream_check(stream, __func__)) return fm_emulated_error(cudaErrorInvalidResourceHandle);

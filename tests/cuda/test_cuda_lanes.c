@@ -571,18 +571,21 @@ static int small_run(struct fm_error *err)
 }
 
 /* Each call fails once, or from then on: a clean error or a clean run, everything given back. */
-static void fail_calls(int with, bool sticky, int64_t first, int64_t step)
+static void fail_calls(const char *card, int with, bool sticky, int64_t first, int64_t step)
 {
+    struct fm_emulator_settings settings = order(0);
     struct fm_emulator_counts counts;
     struct fm_error err;
-    start(order(0));
+    settings.card = card;
+    start(settings);
     cr_assert_eq(small_run(&err), 0, "%s", err.text);
     fm_emulator_count(&counts);
     const int64_t calls = counts.calls;
     int failed = 0;
     cr_assert(calls > 50);
     for (int64_t n = first; n <= calls; n += step) {
-        struct fm_emulator_settings settings = order((int)(n % 4));
+        settings = order((int)(n % 4));
+        settings.card = card;
         settings.fail_call = n;
         settings.fail_sticky = sticky;
         settings.fail_status = with;
@@ -603,18 +606,25 @@ static void fail_calls(int with, bool sticky, int64_t first, int64_t step)
 
 Test(cuda_lanes, every_call_fails_once)
 {
-    fail_calls(0, false, 1, 1);
+    fail_calls(NULL, 0, false, 1, 1);
 }
 
 /* A launch that fails for want of memory fails the lane, not the device. */
 Test(cuda_lanes, every_other_call_wants_memory)
 {
-    fail_calls(2, false, 1, 2);
+    fail_calls(NULL, 2, false, 1, 2);
 }
 
 Test(cuda_lanes, every_third_call_is_the_last)
 {
-    fail_calls(700, true, 2, 3);
+    fail_calls(NULL, 700, true, 2, 3);
+}
+
+/* There are events around chunks. */
+Test(cuda_lanes, calls_fail_where_a_display_is)
+{
+    fail_calls("gtx970", 0, false, 1, 1);
+    fail_calls("gtx970", 700, true, 3, 3);
 }
 
 Test(cuda_lanes, every_allocation_of_host_memory_fails)

@@ -53,6 +53,28 @@ Test(cuda_slots, lanes_ask_for_hardware_queues)
     cr_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "5", "what the user says stays");
 }
 
+/* Small networks: several a multiprocessor, within bounds. */
+Test(cuda_slots, a_card_has_lanes_by_its_size)
+{
+    static const struct {
+        const char *card, *select;
+        int64_t asked, lanes;
+    } cases[] = {{"gtx760", NULL, 0, 24},  {"gtx1060", NULL, 0, 40}, {"gtx970", NULL, 0, 52},
+                 {"rtx3060", NULL, 0, 64}, {"h200", NULL, 0, 64},    {"gtx1060", "0,1", 0, 80},
+                 {"h200", NULL, 300, 300}, {"h200", "0,1", 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct fm_emulator_settings settings = {.card = cases[i].card, .cards = 2};
+        const struct fm_device_options options = {.lanes = cases[i].asked, .select = cases[i].select};
+        struct fm_device *device;
+        struct fm_error err = {0};
+        fm_emulator_reset(&settings);
+        cr_assert_eq(cuda->open(&device, &options, &err), 0, "%s", err.text);
+        cr_assert_eq(cuda->lanes(device), cases[i].lanes, "%s: %d lanes", cases[i].card,
+                     (int)cuda->lanes(device));
+        cuda->close(device);
+    }
+}
+
 /* Other runs of the same network find their block where the last one's was, but their scores elsewhere:
  * graphs that write scores where none lie any more must not fill the slot, or it would never capture again.
  */

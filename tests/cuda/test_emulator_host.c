@@ -160,6 +160,57 @@ Test(emulator_host, events_count_records)
     cr_assert_eq(counts().faults, 1);
 }
 
+/* Kernels move the clock, in a graph as well; so does nothing else. */
+Test(emulator_host, events_follow_a_clock_of_kernels)
+{
+    struct fm_emulator_settings settings;
+    char why[100];
+    cr_assert(fm_emulator_parse("policy=random,kernel_us=1500", &settings, why, sizeof why));
+    cr_assert_eq(settings.kernel_us, 1500);
+    fm_emulator_reset(&settings);
+    cudaStream_t s = stream();
+    cudaEvent_t first, second;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    float *x = device(1), elapsed = -1;
+    good(cudaEventCreate(&first));
+    good(cudaEventCreate(&second));
+    good(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 3; i++) good(fm_probe_scale(s, x, 1, 2));
+    good(cudaStreamEndCapture(s, &graph));
+    good(cudaGraphInstantiate(&exec, graph, 0));
+    set(x, 1);
+    good(cudaEventRecord(first, s));
+    good(fm_probe_scale(s, x, 1, 2));
+    good(cudaGraphLaunch(exec, s));
+    good(cudaEventRecord(second, s));
+    cr_assert_eq(cudaEventElapsedTime(&elapsed, first, second), cudaErrorNotReady);
+    good(cudaEventSynchronize(second));
+    good(cudaEventElapsedTime(&elapsed, first, second));
+    cr_assert_eq(elapsed, 6.0f);
+    cr_assert_eq(get(x), 31);
+    cr_assert_eq(counts().faults, 0);
+}
+
+/* A kernel's time is the driver's, what the host does between calls is not. */
+Test(emulator_host, time_inside_calls_is_counted)
+{
+    const struct fm_emulator_settings settings = {.policy = FM_EMULATOR_FIRST, .driver_time = true};
+    fm_emulator_reset(&settings);
+    cudaStream_t s = stream();
+    float *x = device(1);
+    volatile uint64_t sum = 0;
+    set(x, 1);
+    for (int i = 0; i < 200; i++) good(fm_probe_scale(s, x, 1, 1));
+    const int64_t enqueued = counts().driver_ns;
+    cr_assert_gt(enqueued, 0);
+    for (uint64_t i = 0; i < 1000000; i++) sum += i;
+    cr_assert_eq(counts().driver_ns, enqueued);
+    good(cudaStreamSynchronize(s));
+    cr_assert_gt(counts().driver_ns, enqueued + 200 * 10, "200 kernels ran in %d ns",
+                 (int)(counts().driver_ns - enqueued));
+}
+
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 Test(emulator_host, host_reads_device_memory, .signal = SIGABRT)
