@@ -163,7 +163,7 @@ Test(cuda_cards, a_driver_that_is_missing_or_too_old)
         cr_expect_neq(fm_cuda_usable(NULL, got, sizeof got), 0);
         snprintf(want, sizeof want, "no GPU can be used: %s", cases[i].sentence);
         cr_expect_str_eq(got, want);
-        cr_expect_eq(fm_cuda_list(&list, &err), 0);
+        cr_expect_eq(fm_cuda_list(&list, false, &err), 0);
         snprintf(want, sizeof want, "cuda       cannot be used: no GPU can be used: %s\n", cases[i].sentence);
         cr_expect_str_eq(list.data, want);
         fm_text_fini(&list);
@@ -300,7 +300,7 @@ Test(cuda_cards, the_list_names_each_kind)
     struct fm_text list = {0};
     struct fm_error err = {0};
     start((struct fm_emulator_settings){.card = "gtx1060", .others = "h200"});
-    cr_assert_eq(fm_cuda_list(&list, &err), 0, "%s", err.text);
+    cr_assert_eq(fm_cuda_list(&list, false, &err), 0, "%s", err.text);
     cr_expect(strstr(list.data, "cuda:0     NVIDIA GeForce GTX 1060 6GB, sm_61, 10 multiprocessors"), "%s",
               list.data);
     cr_expect(strstr(list.data, "cuda:1     NVIDIA H200, sm_90, 132 multiprocessors"), "%s", list.data);
