@@ -140,8 +140,9 @@ struct fm_options {
     const char
         *kernels;  /* of cuda: "auto", "own", "library" (cuDNN and cuBLAS wherever they can); NULL = auto */
     int64_t lanes; /* runs at a time; 0 = the usable cores, of a GPU what it likes */
-    bool accept_other_device; /* fm_run lets runs that began on another kind of GPU start over on this one,
-                                 instead of refusing to go on (FM_EUSAGE) */
+    bool accept_other_device; /* fm_run goes on with a journal that holds runs of another kind of GPU, instead
+                                 of refusing (FM_EUSAGE): those that are not over start over on this one, and
+                                 what it computes is marked */
     bool profile;             /* fm_run measures for fm_profile_text; cuda only */
     bool fresh;               /* fm_run sets an existing journal aside (<stem>.old-<n>.db) and starts over */
     bool explain; /* fm_plan_json and fm_plan_text also tell how the device computes each network */
@@ -266,6 +267,8 @@ struct fm_board_run {
     const char *began_on; /* class of the numbers of a GPU on which it had begun before it started over here
                              (accept_other_device), else "" */
     bool suspect;         /* it was computed when the device was lost, and has not ended since */
+    bool accepted;        /* it began on a GPU that was let go on (accept_other_device) where runs of another
+                             kind of GPU were on record */
     const char *reason_code, *reason;         /* of what is not completed; else "" */
     const char *stopped;                      /* "epochs", "early_stopping", ...; "" before the end */
     int64_t epochs, scored_epoch, best_epoch; /* 0 = none */

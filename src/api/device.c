@@ -117,24 +117,21 @@ int fm_handle_file(struct foldmill *f, struct fm_error *err)
     return rc;
 }
 
-/* A device that was lost while it planned supports nothing any more: that says nothing about the networks. */
-static int check_device(const struct foldmill *f, struct fm_error *err)
-{
-    bool refused = false;
-    struct fm_report report;
-    for (int64_t t = 0; t < f->prepared.ntrials; t++)
-        refused |= !strcmp(f->prepared.trials[t].reason_code, "device");
-    int rc = refused && f->device ? f->backend->wait(f->device, 0, &report, err) : 0;
-    return rc < 0 ? rc : 0;
-}
-
 int fm_handle_plan(struct foldmill *f, struct fm_error *err)
 {
     if (f->has_plan) return 0;
+    struct fm_error own = {0};
     int rc = fm_handle_file(f, err);
-    if (!rc) rc = fm_prepare(&f->prepared, &f->sweep, f->device ? f->backend : NULL, f->device, err);
-    if (!rc) rc = check_device(f, err);
+    if (rc) return rc;
+    rc = fm_prepare(&f->prepared, &f->sweep, f->device ? f->backend : NULL, f->device, &own);
     f->has_plan = !rc;
+    if (rc == FM_EDEVICE) {
+        f->lost = true;
+        f->lost_by = f->prepared.lost_by;
+        fm_fail(err, rc, "the device was lost %s", own.text);
+    } else if (rc && err && !err->code) {
+        *err = own;
+    }
     /* A plan that failed half way is of no use. */
     if (rc) fm_handle_forget(f);
     return rc;

@@ -15,15 +15,16 @@ struct foldmill {
     int64_t lanes;
     enum fm_kernels_choice kernels;
     bool fresh;
-    bool explain;          /* plans tell how the device computes */
-    bool accept_other;     /* runs that began on another GPU start over */
-    bool profile;          /* measure where the time goes */
-    bool lost;             /* the device: nothing can be computed with this handle any more */
-    bool has_sweep;        /* the file was read */
-    bool has_file;         /* fm_prepare_file was done */
-    bool has_plan;         /* fm_prepare was done too */
-    struct fm_sweep sweep; /* its address must not change: `prepared` points to it */
-    struct fm_notes notes; /* of reading the file and opening the journal */
+    bool explain;               /* plans tell how the device computes */
+    bool accept_other;          /* go on where another kind of GPU began runs */
+    bool profile;               /* measure where the time goes */
+    bool lost;                  /* the device: nothing can be computed with this handle any more */
+    struct fm_plan_key lost_by; /* the plan that was being made then; batch 0: none was */
+    bool has_sweep;             /* the file was read */
+    bool has_file;              /* fm_prepare_file was done */
+    bool has_plan;              /* fm_prepare was done too */
+    struct fm_sweep sweep;      /* its address must not change: `prepared` points to it */
+    struct fm_notes notes;      /* of reading the file and opening the journal */
     struct fm_prepared prepared;
     const struct fm_backend *backend;
     struct fm_device *device; /* open, or NULL */

@@ -155,17 +155,30 @@ static int run(struct foldmill *f, struct fm_journal *journal, struct relay *rel
     int rc = compare(f, journal, &state, err);
     if (!rc && state == FM_JOURNAL_SAME) rc = fm_journal_finished(journal, &f->prepared, &finished, err);
     if (rc || finished) return rc;
-    rc = fm_handle_plan(f, err);
+    if (!f->has_plan) rc = fm_journal_lost_plans(journal, f->backend->numbers(f->device), &f->prepared, err);
+    if (!rc) rc = fm_handle_plan(f, err);
     if (rc) return rc;
     fm_plan_notes(&f->prepared, &f->prepared.notes);
     tell_notes(relay);
     rc = compare(f, journal, &state, err);
     if (!rc && state == FM_JOURNAL_SAME)
-        rc = fm_journal_device(journal, f->backend->numbers(f->device), f->accept_other, err);
+        rc = fm_journal_device(journal, &f->prepared, f->backend->numbers(f->device), f->accept_other, err);
     if (!rc)
         rc = fm_journal_begin(journal, &f->prepared, f->backend->describe(f->device),
                               f->backend->numbers(f->device), err);
     return rc ? rc : schedule(f, journal, relay, err);
+}
+
+/* A plan that lost the device is written down, so that the next process does not lose it again. */
+static int record_lost_plan(const struct foldmill *f, struct fm_journal *journal, bool fresh,
+                            struct fm_error *err)
+{
+    struct fm_error told = {0}, writing = {0};
+    int rc = fm_journal_lost_plan(journal, f->backend->numbers(f->device), &f->lost_by, &writing);
+    fm_fail(&told, FM_EDEVICE, "%.900s; the same command%s goes on, with own kernels for that network",
+            err->text, fresh ? " without --fresh" : "");
+    *err = rc ? writing : told;
+    return rc ? rc : FM_EDEVICE;
 }
 
 /* What became of the sweep as a whole. */
@@ -206,18 +219,24 @@ int fm_run(struct foldmill *f, const struct fm_callbacks *callbacks, struct fm_e
     struct fm_error err = {0};
     struct relay relay = {.f = f, .callbacks = callbacks};
     struct fm_journal *journal = NULL;
-    int rc = fm_handle_needs_sweep(f, &err);
+    const bool fresh = f->fresh;
+    int planned = 0, rc = fm_handle_needs_sweep(f, &err);
     /* Data may have changed since an earlier call on this handle. */
     if (!rc) fm_handle_forget(f);
     if (!rc) rc = fm_handle_file(f, &err);
     if (!rc) rc = fm_handle_device(f, &err);
     /* A file that cannot run leaves nothing behind: no new journal is made, and no old one set aside, before
-     * all was read. */
-    if (!rc && (f->fresh || access(f->journal, F_OK))) rc = fm_handle_plan(f, &err);
-    if (!rc) rc = fm_journal_open(&journal, f->journal, f->fresh, &f->notes, &err);
+     * all was read. A plan that lost the device is a beginning. */
+    if (!rc && (f->fresh || access(f->journal, F_OK))) planned = fm_handle_plan(f, &err);
+    const bool lost = planned == FM_EDEVICE && f->lost_by.batch > 0;
+    if (planned && !lost) rc = planned;
+    struct fm_error opening = {0};
+    if (!rc) rc = fm_journal_open(&journal, f->journal, f->fresh, &f->notes, &opening);
+    if (rc && opening.code) err = opening;
     if (!rc) {
         f->fresh = false; /* a second call goes on */
-        rc = run(f, journal, &relay, &err);
+        rc = lost ? planned : run(f, journal, &relay, &err);
+        if (rc == FM_EDEVICE && f->lost_by.batch > 0) rc = record_lost_plan(f, journal, fresh, &err);
         tell_notes(&relay);
         f->lost |= rc == FM_EDEVICE;
         /* A stop that was asked for is a clean one, and so is that of a device that is gone. */

@@ -14,7 +14,7 @@ static const struct fm_option options[] = {
     FM_SET_OPTION,
     {"fresh", 0, FM_OPTION_FRESH, NULL, "set an existing journal aside (<stem>.old-<n>.db) and start over"},
     {"accept-other-device", 0, FM_OPTION_ACCEPT_OTHER, NULL,
-     "runs that began on another kind of GPU start over on this one, and are marked"},
+     "go on where another kind of GPU began runs; what is not over starts over"},
     {"profile", 0, FM_OPTION_PROFILE, NULL, "print where the GPU's time went, at the end, on standard error"},
     {"quiet", 'q', FM_OPTION_QUIET, NULL, "no progress and no notes; errors and results only"},
     {"json", 0, FM_OPTION_JSON, NULL, "print the results as one JSON object"},

@@ -214,7 +214,8 @@ static void read_run(struct fm_board_store *store, struct fm_reader *reader, str
     r->confusion = fm_board_matrix(pool, fm_reader_text(reader, 14), store->board.nclasses);
     r->began_on = fm_pool_text(pool, fm_reader_text(reader, 15));
     r->suspect = fm_reader_integer(reader, 16) != 0;
-    read_measures(reader, 17, true, r->measures);
+    r->accepted = fm_reader_integer(reader, 17) != 0;
+    read_measures(reader, 18, true, r->measures);
     if (r->state == FM_STATE_PENDING) {
         r->reason_code = "pending";
         r->reason = "not run yet";
@@ -240,7 +241,10 @@ static void read_runs(struct fm_board_store *store, struct fm_reader *reader)
             "SELECT r.trial, r.repeat, r.fold, r.status, r.numbers, r.reason_code, r.reason, r.stopped, "
             "r.epochs, r.scored_epoch, r.best_epoch, r.attempt, r.bad_steps, r.seconds, r.confusion, %s, "
             "%s FROM run r JOIN trial t USING(trial) WHERE t.listed ORDER BY r.trial, r.repeat, r.fold",
-            reader->version < 2 ? "NULL, 0" : "r.began_on, r.suspect", columns.data);
+            reader->version < 2   ? "NULL, 0, 0"
+            : reader->version < 3 ? "r.began_on, r.suspect, 0"
+                                  : "r.began_on, r.suspect, r.accepted",
+            columns.data);
         for (; fm_reader_row(reader) && i < n; i++) {
             int64_t number = fm_reader_integer(reader, 0);
             while (t < store->board.ntrials && store->trials[t].trial != number) t++;

@@ -46,6 +46,7 @@ static void write_run(struct fm_json *j, const struct fm_board *board, const str
     fm_json_string(j, "status", fm_state_name(run->state));
     fm_json_string(j, "numbers", *run->numbers ? run->numbers : NULL);
     if (*run->began_on) fm_json_string(j, "began_on", run->began_on);
+    if (run->accepted) fm_json_boolean(j, "accepted_other_device", true);
     fm_json_integer(j, "epochs", run->epochs > run->nhistory ? run->epochs : run->nhistory);
     if (run->scored_epoch > 0)
         fm_json_integer(j, "scored_epoch", run->scored_epoch);

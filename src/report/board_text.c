@@ -259,12 +259,13 @@ static void add_numbers(struct fm_text *text, const struct fm_board *board, cons
 /* What became of runs on devices that are gone: given up for another, or lost. */
 static void add_devices(struct fm_text *text, const struct fm_board *board, const struct fm_look *look)
 {
-    int64_t elsewhere = 0, suspect = 0;
+    int64_t elsewhere = 0, suspect = 0, accepted = 0;
     char given[FM_BYTES_TEXT], got[FM_BYTES_TEXT];
     for (int64_t i = 0; i < board->ntrials; i++)
         for (int64_t r = 0; r < board->trials[i].nruns; r++) {
             elsewhere += *board->trials[i].runs[r].began_on != '\0';
             suspect += board->trials[i].runs[r].suspect;
+            accepted += board->trials[i].runs[r].accepted;
         }
     if (elsewhere)
         fm_text_add(text,
@@ -272,6 +273,11 @@ static void add_devices(struct fm_text *text, const struct fm_board *board, cons
                     " run%s begun on another kind of GPU and started over (--accept-other-device): "
                     "foldmill show --trial N says which.%s\n",
                     fm_look_warn(look), elsewhere, elsewhere == 1 ? " was" : "s were", fm_look_off(look));
+    if (accepted)
+        fm_text_add(text,
+                    "%s%" PRId64 " run%s computed where those of another kind of GPU were on record already "
+                    "(--accept-other-device): foldmill show --trial N says which.%s\n",
+                    fm_look_warn(look), accepted, accepted == 1 ? " was" : "s were", fm_look_off(look));
     if (suspect)
         fm_text_add(text,
                     "%s%" PRId64

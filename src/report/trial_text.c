@@ -115,7 +115,7 @@ static void add_folds(struct fm_text *text, const struct fm_board *board, const 
     for (int64_t r = 0; r < t->nruns; r++) {
         const struct fm_board_run *run = &t->runs[r];
         const bool failed = run->state == FM_STATE_FAILED;
-        if (!failed && !run->suspect && !*run->began_on) continue;
+        if (!failed && !run->suspect && !*run->began_on && !run->accepted) continue;
         fm_text_add_string(text, "  ");
         if (repeated(t)) fm_text_add(text, "repeat %" PRId64 ", ", run->repeat);
         fm_text_add(text, "fold %" PRId64, run->fold);
@@ -124,6 +124,9 @@ static void add_folds(struct fm_text *text, const struct fm_board *board, const 
         if (*run->began_on)
             fm_text_add(text, "%s began on %s and started over on %s", failed || run->suspect ? "; it" : "",
                         run->began_on, *run->numbers ? run->numbers : "this device");
+        else if (run->accepted)
+            fm_text_add(text, "%s was computed on %s, accepted beside another kind of GPU",
+                        failed || run->suspect ? "; it" : "", run->numbers);
         fm_text_add_string(text, "\n");
     }
 }

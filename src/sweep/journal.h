@@ -59,15 +59,28 @@ int fm_journal_finished(struct fm_journal *journal, const struct fm_prepared *p,
 int fm_journal_begin(struct fm_journal *journal, struct fm_prepared *p, const char *device,
                      const char *numbers, struct fm_error *err);
 
-/* Whether the sweep may go on with a device of this class of numbers: FM_EUSAGE, naming both, when a run that
- * is not over began on another kind of GPU. With `accept` it may: such runs keep that class as `began_on` and
- * start over. To be called before fm_journal_begin. */
-int fm_journal_device(struct fm_journal *journal, const char *numbers, bool accept, struct fm_error *err);
+/* Whether the sweep may go on with a device of this class of numbers: FM_EUSAGE, naming both, when runs are
+ * left to do and one is on record that began on another kind of GPU. (A device that is no GPU minds only
+ * those that are not over.) With `accept` it may, then and later: runs that are not over keep that class as
+ * `began_on` and start over, and what a GPU begins from now on is marked as `accepted`. To be called before
+ * fm_journal_begin. */
+int fm_journal_device(struct fm_journal *journal, const struct fm_prepared *p, const char *numbers,
+                      bool accept, struct fm_error *err);
+
+/* Plans on record that lost a device of this class when it made them, for fm_prepare: to be called between
+ * fm_prepare_file and that. */
+int fm_journal_lost_plans(struct fm_journal *journal, const char *numbers, struct fm_prepared *p,
+                          struct fm_error *err);
+/* The device was lost when it made this plan: it chooses nothing from now on. Unlike a run
+ * (fm_journal_suspect) a plan is not tried a second time: own kernels compute the same network. Nothing is
+ * written before a loss, because a process that is killed while it plans must not change the results. */
+int fm_journal_lost_plan(struct fm_journal *journal, const char *numbers, const struct fm_plan_key *plan,
+                         struct fm_error *err);
 
 /* Makes the plans those of the journal, so that a sweep goes on with the same bits whatever the device's
  * libraries would choose now: choices on record for its class of numbers are used, others are put on record;
  * plan hashes and costs of the trials follow. Choices that make no sense to the device are replaced, with a
- * note; what was begun with them starts over. */
+ * note; what was begun with them starts over. Those that lose the device are replaced by none. */
 int fm_journal_plans(struct fm_journal *journal, struct fm_prepared *p, const struct fm_backend *backend,
                      struct fm_device *device, struct fm_error *err);
 

@@ -141,9 +141,9 @@ static int write_folds(struct fm_journal *journal, const struct fm_prepared *p, 
     return rc;
 }
 
-void fm_network_name(const struct fm_program *program, char name[17])
+void fm_network_name(uint64_t hash, char name[17])
 {
-    snprintf(name, 17, "%016llx", (unsigned long long)program->hash);
+    snprintf(name, 17, "%016llx", (unsigned long long)hash);
 }
 
 static int variables_text(const struct fm_program *program, char **text, struct fm_error *err)
@@ -190,7 +190,7 @@ static int write_networks(struct fm_journal *journal, const struct fm_prepared *
     for (int64_t i = 0; !rc && i < p->nnetworks; i++) {
         const struct fm_program *program = p->networks[i].program;
         char *variables = NULL, *layers = NULL, name[17];
-        fm_network_name(program, name);
+        fm_network_name(program->hash, name);
         rc = variables_text(program, &variables, err);
         if (!rc) rc = layers_text(program, &layers, err);
         if (!rc)
@@ -220,7 +220,7 @@ static int write_trial(struct fm_journal *journal, const struct fm_prepared *p, 
     static const char *const origins[] = {"list", "grid", "random"};
     bool valid = planned->network >= 0;
     char network[17] = "";
-    if (valid) fm_network_name(p->networks[planned->network].program, network);
+    if (valid) fm_network_name(p->networks[planned->network].program->hash, network);
     char *params = json_dumps(planned->trial.params, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!params) return fm_fail_memory(err);
     int rc = fm_sql_run(

@@ -8,34 +8,102 @@
 #include "base/text.h"
 #include "sweep/journal_private.h"
 
-/* Runs that began on a GPU of another kind and are not over. One that was let go on elsewhere before says so.
- */
-#define ELSEWHERE "status = 'running' AND numbers LIKE 'cuda%' AND numbers <> ?1 AND began_on IS NOT numbers"
+/* Runs of another kind of GPU that the device ?1 was not let go on beside. */
+#define ELSEWHERE                                                                                            \
+    "numbers LIKE 'cuda%' AND numbers <> ?1 AND (status = 'running' OR ?1 LIKE 'cuda%') AND numbers NOT IN " \
+    "(SELECT other FROM accepted WHERE accepted.numbers = ?1)"
 
-int fm_journal_device(struct fm_journal *journal, const char *numbers, bool accept, struct fm_error *err)
+/* Whether a listed run is not over. Trials have no numbers yet. */
+static int is_work_left(struct fm_journal *journal, const struct fm_prepared *p, bool *left,
+                        struct fm_error *err)
+{
+    int rc = 0;
+    *left = false;
+    for (int64_t t = 0; !rc && !*left && t < p->ntrials; t++) {
+        int64_t over = 0;
+        if (p->trials[t].network < 0) continue;
+        rc = fm_sql_integer(&journal->sql,
+                            "SELECT count(*) FROM run JOIN trial USING(trial) WHERE key = ? AND status IN "
+                            "('completed', 'failed')",
+                            0, &over, err, "t", p->trials[t].trial.key);
+        *left = !rc && over < fm_planned_runs(p, &p->trials[t]);
+    }
+    return rc;
+}
+
+static int accept_elsewhere(struct fm_journal *journal, const char *numbers, struct fm_error *err)
+{
+    return fm_sql_run(&journal->sql,
+                      "INSERT INTO accepted SELECT DISTINCT ?1, numbers FROM run WHERE " ELSEWHERE, err, "t",
+                      numbers);
+}
+
+int fm_journal_device(struct fm_journal *journal, const struct fm_prepared *p, const char *numbers,
+                      bool accept, struct fm_error *err)
 {
     sqlite3_stmt *row = NULL;
     char other[192] = "";
     int64_t runs = 0;
-    int rc = fm_sql_query(&journal->sql, &row, "SELECT count(*), min(numbers) FROM run WHERE " ELSEWHERE, err,
-                          "t", numbers);
+    bool left = false;
+    int rc = is_work_left(journal, p, &left, err);
+    if (rc || !left) return rc;
+    rc = fm_sql_query(&journal->sql, &row, "SELECT count(*), min(numbers) FROM run WHERE " ELSEWHERE, err,
+                      "t", numbers);
     if (!rc) rc = fm_sql_step(&journal->sql, row, err);
     if (rc < 0) return rc;
     runs = sqlite3_column_int64(row, 0);
     const char *text = (const char *)sqlite3_column_text(row, 1);
     snprintf(other, sizeof other, "%s", text ? text : "");
     sqlite3_reset(row);
-    if (!runs) return 0;
-    if (!accept)
+    if (runs && !accept)
         return fm_fail(err, FM_EUSAGE,
-                       "%lld run%s of %s began on %s, and this device is %s: go on there, or let what began "
-                       "there start over here with --accept-other-device",
+                       "%lld run%s of %s began on %s, and this device is %s: go on there, or go on here with "
+                       "--accept-other-device: what is not over starts over then, and is marked",
                        (long long)runs, runs == 1 ? "" : "s", journal->path, other, numbers);
     rc = fm_journal_group(journal, err);
+    if (!rc && runs) rc = accept_elsewhere(journal, numbers, err);
+    /* Also what began there since this device was accepted. */
     return rc ? rc
-              : fm_sql_run(&journal->sql, "UPDATE run SET began_on = numbers WHERE " ELSEWHERE, err, "t",
-                           numbers);
+              : fm_sql_run(&journal->sql,
+                           "UPDATE run SET began_on = numbers WHERE status = 'running' AND numbers LIKE "
+                           "'cuda%' AND numbers <> ?1",
+                           err, "t", numbers);
 }
+
+/* ---- plans that lost the device ---- */
+
+int fm_journal_lost_plans(struct fm_journal *journal, const char *numbers, struct fm_prepared *p,
+                          struct fm_error *err)
+{
+    sqlite3_stmt *row = NULL;
+    int rc = fm_sql_query(&journal->sql, &row, "SELECT network, batch FROM plan WHERE numbers = ? AND lost",
+                          err, "t", numbers);
+    while (!rc && (rc = fm_sql_step(&journal->sql, row, err)) > 0) {
+        const char *network = (const char *)sqlite3_column_text(row, 0);
+        rc = 0;
+        if (fm_grow(&p->lost_plans, &p->lost_plan_capacity, (size_t)p->nlost_plans + 1,
+                    sizeof *p->lost_plans)) {
+            sqlite3_reset(row);
+            return fm_fail_memory(err);
+        }
+        p->lost_plans[p->nlost_plans++] = (struct fm_plan_key){
+            .network = network ? strtoull(network, NULL, 16) : 0, .batch = sqlite3_column_int64(row, 1)};
+    }
+    return rc;
+}
+
+int fm_journal_lost_plan(struct fm_journal *journal, const char *numbers, const struct fm_plan_key *plan,
+                         struct fm_error *err)
+{
+    char network[17];
+    fm_network_name(plan->network, network);
+    int rc = fm_journal_group(journal, err);
+    return rc ? rc
+              : fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO plan VALUES(?, ?, ?, '', 1)", err, "tti",
+                           numbers, network, plan->batch);
+}
+
+/* ---- choices ---- */
 
 /* 1 and the text, which the caller frees, 0 when nothing is on record. */
 static int recorded_choices(struct fm_journal *journal, const char *numbers, const char *network,
@@ -58,8 +126,17 @@ static int record_choices(struct fm_journal *journal, const char *numbers, const
 {
     int rc = fm_journal_group(journal, err);
     return rc ? rc
-              : fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO plan VALUES(?,?,?,?)", err, "ttit", numbers,
-                           network, batch, choices);
+              : fm_sql_run(&journal->sql, "INSERT OR REPLACE INTO plan VALUES(?,?,?,?,0)", err, "ttit",
+                           numbers, network, batch, choices);
+}
+
+/* The device was lost when it tried what is on record. */
+static int record_loss(struct fm_journal *journal, const char *numbers, const struct fm_program *program,
+                       int64_t batch, const struct fm_error *why, struct fm_error *err)
+{
+    const struct fm_plan_key plan = {.network = program->hash, .batch = batch};
+    const int rc = fm_journal_lost_plan(journal, numbers, &plan, err);
+    return rc ? rc : fm_prepare_lost(batch, why, err);
 }
 
 /* Choices on record that the device understands are used; 0, 1 when there are none. */
@@ -78,6 +155,8 @@ static int use_recorded(struct fm_journal *journal, struct fm_notes *notes, cons
                 "the choices on record for network %s at batch %lld are no use here (%s): what began with "
                 "them starts over",
                 network, (long long)batch, own.text);
+        else if (rc == FM_EDEVICE)
+            rc = record_loss(journal, backend->numbers(device), program, batch, &own, err);
         else if (rc && err && !err->code)
             *err = own;
         rc = rc == FM_EFILE ? 1 : rc;
@@ -94,7 +173,7 @@ static int settle(struct fm_journal *journal, struct fm_notes *notes, const stru
 {
     char network[17];
     struct fm_text choices = {0};
-    fm_network_name(program, network);
+    fm_network_name(program->hash, network);
     int rc = use_recorded(journal, notes, backend, device, program, batch, network, err);
     if (rc <= 0) return rc;
     rc = backend->plan_choices(device, program, batch, &choices, err);

@@ -78,7 +78,7 @@ static inline int fm_metric_column(struct fm_monitor metric)
 }
 
 /* The program's hash as text: what the journal calls it. */
-void fm_network_name(const struct fm_program *program, char name[17]);
+void fm_network_name(uint64_t hash, char name[17]);
 /* "[[1,2],[3,4]]"; NULL when memory is out; the caller frees it. */
 char *fm_confusion_text(const int64_t *confusion, int64_t classes);
 const char *fm_status_name(enum fm_run_status status);

@@ -88,9 +88,12 @@ int fm_journal_run_start(struct fm_journal *journal, int64_t trial, int64_t repe
         rc = fm_sql_query(
             &journal->sql, &row,
             "UPDATE run SET status = 'running', attempt = attempt + 1, worker = 'local', lease = "
-            "NULL, numbers = ?, plan_hash = ?, started = coalesce(started, ?) WHERE " RUN
-            " RETURNING attempt",
-            err, "tidiii", numbers, (int64_t)plan_hash, fm_wall_clock(), trial, repeat, fold);
+            "NULL, numbers = ?1, plan_hash = ?2, started = coalesce(started, ?3), "
+            "accepted = CASE WHEN ?7 THEN accepted ELSE ?1 LIKE 'cuda%' AND "
+            "EXISTS(SELECT 1 FROM accepted WHERE accepted.numbers = ?1) END "
+            "WHERE trial = ?4 AND repeat = ?5 AND fold = ?6 RETURNING attempt",
+            err, "tidiiii", numbers, (int64_t)plan_hash, fm_wall_clock(), trial, repeat, fold,
+            (int64_t)resume);
     if (!rc) rc = fm_sql_step(&journal->sql, row, err);
     if (rc < 0) return rc;
     if (!rc) return fm_fail(err, FM_EINTERNAL, "a run that is to start is not in the journal");

@@ -4,7 +4,7 @@
 #include "sweep/journal_private.h"
 
 /* migrations[v] turns version v into v + 1; version 0 is an empty file. */
-static const char *const migrations[FM_SCHEMA_VERSION] = {FM_SCHEMA, FM_SCHEMA_2};
+static const char *const migrations[FM_SCHEMA_VERSION] = {FM_SCHEMA, FM_SCHEMA_2, FM_SCHEMA_3};
 
 static int migrate(struct fm_journal *journal, int64_t version, struct fm_error *err)
 {

@@ -133,7 +133,7 @@ static uint64_t data_hash(const struct fm_prepared *p)
 }
 
 int fm_prepare(struct fm_prepared *p, struct fm_sweep *sweep, const struct fm_backend *backend,
-               const struct fm_device *device, struct fm_error *err)
+               struct fm_device *device, struct fm_error *err)
 {
     int rc = fm_prepare_trials(p, sweep, backend, device, err);
     if (!rc) rc = fm_prepare_checks(p, err);
@@ -183,6 +183,7 @@ void fm_prepared_fini(struct fm_prepared *p)
     fm_examples_fini(&p->examples);
     if (p->has_data) fm_dataset_fini(&p->data);
     fm_free(p->stamps);
+    fm_free(p->lost_plans);
     fm_free(p->trials);
     fm_free(p->networks);
     fm_free(p->splits);

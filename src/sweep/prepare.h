@@ -31,6 +31,12 @@ struct fm_network {
     int64_t bytes; /* cost of a lane at the largest batch size in use */
 };
 
+/* A plan by what it is made for. */
+struct fm_plan_key {
+    uint64_t network; /* hash of the program */
+    int64_t batch;    /* 0 = no plan */
+};
+
 struct fm_prepared {
     const struct fm_sweep *sweep;
     struct fm_dataset data;
@@ -44,6 +50,12 @@ struct fm_prepared {
     int64_t ntrials, trial_capacity;
     struct fm_network *networks;
     int64_t nnetworks, network_capacity;
+    struct fm_plan_key *lost_plans; /* a device was lost when it made them: they are made with own kernels
+                                       only (journal.h: fm_journal_lost_plans) */
+    int64_t nlost_plans;
+    size_t lost_plan_capacity;
+    int64_t own_plans;          /* how many plans were made so */
+    struct fm_plan_key lost_by; /* the plan that was being made when the device was lost just now */
     struct fm_notes notes;
     bool has_data;
     int64_t longest_length; /* over the whole space: decides examples and folds; 0 = arrays cut beforehand */
@@ -63,9 +75,12 @@ int fm_prepare_file(struct fm_prepared *p, struct fm_sweep *sweep, struct fm_err
  * and the list. */
 int fm_prepare_paths(const struct fm_prepared *p, char ***paths, int64_t *count, struct fm_error *err);
 
-/* The rest. `backend` and `device` may be NULL: then nothing is said about cost or support. */
+/* The rest. `backend` and `device` may be NULL: then nothing is said about cost or support. FM_EDEVICE: the
+ * device was lost while it made the plan p->lost_by. */
 int fm_prepare(struct fm_prepared *p, struct fm_sweep *sweep, const struct fm_backend *backend,
-               const struct fm_device *device, struct fm_error *err);
+               struct fm_device *device, struct fm_error *err);
+/* FM_EDEVICE in words: what was planned, `why` the device was lost, and how to do without what lost it. */
+int fm_prepare_lost(int64_t batch, const struct fm_error *why, struct fm_error *err);
 void fm_prepared_fini(struct fm_prepared *p);
 
 void fm_prepared_resident(const struct fm_prepared *p, struct fm_resident *resident);

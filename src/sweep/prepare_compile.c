@@ -204,6 +204,39 @@ static uint64_t ask_hash(const struct fm_planned *planned)
     return fm_hash_value(&h);
 }
 
+int fm_prepare_lost(int64_t batch, const struct fm_error *why, struct fm_error *err)
+{
+    return fm_fail(err, FM_EDEVICE,
+                   "while it planned a network at batch_size %lld (%.600s): --kernels own does without the "
+                   "libraries, which are tried then",
+                   (long long)batch, why->text);
+}
+
+/* A plan that lost a device is made without what lost it: libraries' calls are tried while a plan is made. */
+static int avoid_loss(struct fm_compiler *c, const struct fm_program *program, int64_t batch,
+                      struct fm_error *err)
+{
+    const struct fm_prepared *p = c->p;
+    for (int64_t i = 0; i < p->nlost_plans; i++) {
+        if (p->lost_plans[i].network != program->hash || p->lost_plans[i].batch != batch) continue;
+        c->p->own_plans++;
+        return c->backend->plan_use ? c->backend->plan_use(c->device, program, batch, "", err) : 0;
+    }
+    return 0;
+}
+
+/* 0 when the backend refuses the plan as such. A device that was lost meanwhile supports nothing any more,
+ * which says nothing about the network. */
+static int check_lost(struct fm_compiler *c, const struct fm_program *program, int64_t batch,
+                      struct fm_error *err)
+{
+    struct fm_report report;
+    struct fm_error why = {0};
+    if (c->backend->wait(c->device, 0, &report, &why) >= 0) return 0;
+    c->p->lost_by = (struct fm_plan_key){.network = program->hash, .batch = batch};
+    return fm_prepare_lost(batch, &why, err);
+}
+
 static int ask_backend(struct fm_compiler *c, struct fm_planned *planned, struct fm_error *err)
 {
     struct fm_network *network = &c->p->networks[planned->network];
@@ -218,9 +251,11 @@ static int ask_backend(struct fm_compiler *c, struct fm_planned *planned, struct
         return 0;
     }
     char why[256] = "";
+    int rc = avoid_loss(c, network->program, batch, err);
+    if (rc) return rc;
     if (!c->backend->supports(c->device, network->program, batch, why, sizeof why)) {
         invalid(planned, "device", why);
-        return 0;
+        return check_lost(c, network->program, batch, err);
     }
     planned->bytes = c->backend->cost(c->device, network->program, batch);
     planned->plan_hash = c->backend->plan_hash(c->device, network->program, batch);

@@ -13,7 +13,7 @@ int fm_prepare_split(struct fm_prepared *p, int64_t seed, int64_t *index, struct
 int fm_prepare_stamps(struct fm_prepared *p, struct fm_error *err);
 /* Draws the trials and compiles their networks, loading the data with the first. */
 int fm_prepare_trials(struct fm_prepared *p, struct fm_sweep *sweep, const struct fm_backend *backend,
-                      const struct fm_device *device, struct fm_error *err);
+                      struct fm_device *device, struct fm_error *err);
 /* Numbers by hash; several may have one hash. Zero-initialise. */
 struct fm_index {
     uint64_t *hash;
@@ -26,7 +26,7 @@ void fm_index_fini(struct fm_index *index);
 struct fm_compiler {
     struct fm_prepared *p;
     const struct fm_backend *backend; /* may be NULL, and `device` with it */
-    const struct fm_device *device;
+    struct fm_device *device;
     struct fm_index models;   /* valid trials by what they were compiled from */
     struct fm_index programs; /* networks by the hash of their program */
     struct fm_index asked;    /* trials by network and batch size: what the backend said of them */

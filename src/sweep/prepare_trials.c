@@ -82,8 +82,17 @@ static int draw_all(struct fm_compiler *compiler, struct fm_search *search, stru
     }
 }
 
+static void note_own(struct fm_prepared *p)
+{
+    if (p->own_plans)
+        fm_note(&p->notes, FM_WARNING,
+                "the device was lost earlier when libraries were tried for %lld network%s (each batch_size "
+                "counts): own kernels compute %s, as --kernels own does for all",
+                (long long)p->own_plans, p->own_plans == 1 ? "" : "s", p->own_plans == 1 ? "it" : "them");
+}
+
 int fm_prepare_trials(struct fm_prepared *p, struct fm_sweep *sweep, const struct fm_backend *backend,
-                      const struct fm_device *device, struct fm_error *err)
+                      struct fm_device *device, struct fm_error *err)
 {
     struct fm_search *search = NULL;
     struct fm_compiler compiler = {.p = p, .backend = backend, .device = device};
@@ -91,6 +100,7 @@ int fm_prepare_trials(struct fm_prepared *p, struct fm_sweep *sweep, const struc
     if (!rc) rc = draw_all(&compiler, search, err);
     fm_compiler_fini(&compiler);
     fm_search_free(search);
+    note_own(p);
     if (!rc && !p->ntrials) rc = fm_fail(err, FM_EFILE, "%s: the search gives no trial at all", sweep->path);
     return rc;
 }

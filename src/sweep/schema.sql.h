@@ -6,7 +6,7 @@
 #define FM_SWEEP_SCHEMA_H
 
 #define FM_APPLICATION_ID 0x464d494c /* "FMIL" */
-#define FM_SCHEMA_VERSION 2
+#define FM_SCHEMA_VERSION 3
 #define FM_SCHEMA_READ    1 /* the oldest that is read without bringing it up: see struct fm_reader */
 
 /* clang-format off */
@@ -98,6 +98,14 @@
     "ALTER TABLE run ADD COLUMN began_on TEXT;" \
     "CREATE TABLE plan(numbers TEXT NOT NULL, network TEXT NOT NULL, batch INTEGER NOT NULL, choices TEXT NOT NULL, " \
     " PRIMARY KEY(numbers, network, batch)) STRICT, WITHOUT ROWID;"
+
+/* Version 3. plan.lost: 1 = the device was lost when it made this plan, which is made with own kernels only since
+ * then (no choices). accepted: a device of the class `numbers` may compute although runs of `other`, another kind of
+ * GPU, are in the journal (--accept-other-device). run.accepted: 1 = such a device began the run after that. */
+#define FM_SCHEMA_3 \
+    "ALTER TABLE plan ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;" \
+    "ALTER TABLE run ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;" \
+    "CREATE TABLE accepted(numbers TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(numbers, other)) STRICT, WITHOUT ROWID;"
 /* clang-format on */
 
 #endif

@@ -240,6 +240,58 @@ Test(cuda_sweep, a_sticky_error_ends_with_75_and_the_next_call_goes_on)
     free(want);
 }
 
+/* The call of the emulator with which the first convolution is tried while a plan is made. */
+static int trial_call(const char *words)
+{
+    for (int call = 30; call < 90; call++) {
+        char settings[64], name[24];
+        snprintf(name, sizeof name, "trial-%d.db", call);
+        snprintf(settings, sizeof settings, "fail=%d,sticky,status=719", call);
+        next_journal(name);
+        if (run_with(settings, words) == 75 && cli_has(cli.result.err, "run cudnnConvolutionForward"))
+            return call;
+    }
+    return 0;
+}
+
+/* The same command computes with own kernels what lost the device, and says so. */
+static void expect_own(const double *want, size_t n)
+{
+    double got[ROOM];
+    cr_assert_eq(run_with("", "--device cuda --kernels library"), 0, "%s", cli.result.err);
+    json_t *root = output();
+    cr_assert_eq(measures(root, got, ROOM), n);
+    const char *note = json_string_value(json_array_get(json_object_get(root, "notes"), 0));
+    cr_expect(note && cli_has(note, "--kernels own"), "%s", cli.result.out);
+    json_decref(root);
+    for (size_t i = 0; i < n; i++)
+        cr_expect(got[i] == want[i] || (isnan(got[i]) && isnan(want[i])), "%zu: %g %g", i, got[i], want[i]);
+}
+
+Test(cuda_sweep, a_plan_that_loses_the_device_loses_it_once)
+{
+    static const char words[] = "--device cuda --kernels library";
+    double want[ROOM];
+    char settings[64];
+    const size_t n = measured("own.db", "", "--device cuda --kernels own", want);
+    const int call = trial_call(words);
+    cr_assert_gt(call, 0, "no trial was found");
+    cr_expect(cli_has(cli.result.err, "batch_size 32") && cli_has(cli.result.err, "--kernels own"), "%s",
+              cli.result.err);
+    expect_own(want, n);
+    snprintf(settings, sizeof settings, "fail=%d,sticky,status=719", call);
+    /* Where a journal is there already, and where it is set aside. */
+    next_journal("begun.db");
+    cr_assert_eq(run_with("fail=700,sticky,status=719", words), 75, "%s", cli.result.err);
+    cr_expect(!cli_has(cli.result.err, "while it planned"), "%s", cli.result.err);
+    cr_expect_eq(run_with(settings, words), 75);
+    cr_expect(cli_has(cli.result.err, "while it planned"), "%s", cli.result.err);
+    expect_own(want, n);
+    cr_expect_eq(run_with(settings, "--device cuda --kernels library --fresh"), 75);
+    cr_expect(cli_has(cli.result.err, "the same command without --fresh"), "%s", cli.result.err);
+    expect_own(want, n);
+}
+
 /* Bytes to the device beyond those of a shorter run, per epoch and run. */
 static double per_epoch(int samples)
 {
@@ -332,5 +384,29 @@ Test(cuda_sweep, another_kind_of_gpu_is_refused_and_profiles_are_printed)
     cr_expect_eq(run_with("card=h200", profiled), 0, "%s", cli.result.err);
     cr_expect(cli_has(cli.result.out, "\"began_on\": \"cuda:sm_61"), "%s", cli.result.out);
     cr_expect(cli_has(cli.result.err, "wall time"), "%s", cli.result.err);
+    json_decref(output());
+}
+
+/* Trials of these batch sizes, with the defaults of everything else. */
+static void batches(char *words, size_t size, const char *list, const char *more)
+{
+    snprintf(words, size,
+             "--device cuda --set train.epochs=1 --set method=grid --set train.batch_size=${b} --set "
+             "parameters={\"b\":{\"values\":[%s]}}%s",
+             list, more);
+}
+
+Test(cuda_sweep, what_is_over_is_not_mixed_with_another_kind_of_gpu_without_consent)
+{
+    char words[256];
+    batches(words, sizeof words, "32", "");
+    cr_assert_eq(run_with("card=gtx1060", words), 0, "%s", cli.result.err);
+    cr_expect_eq(run_with("card=h200", words), 0, "nothing is left to do: %s", cli.result.err);
+    batches(words, sizeof words, "32,64", "");
+    cr_expect_eq(run_with("card=h200", words), 2, "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.err, "--accept-other-device"), "%s", cli.result.err);
+    batches(words, sizeof words, "32,64", " --accept-other-device");
+    cr_expect_eq(run_with("card=h200", words), 0, "%s", cli.result.err);
+    cr_expect(cli_has(cli.result.out, "\"accepted_other_device\": true"), "%s", cli.result.out);
     json_decref(output());
 }

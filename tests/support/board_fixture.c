@@ -132,7 +132,7 @@ bool ts_board_fixture(const char *path)
              "PRAGMA user_version=%d; PRAGMA application_id=%d; PRAGMA journal_mode=WAL", FM_SCHEMA_VERSION,
              FM_APPLICATION_ID);
     bool good = sqlite3_open(path, &db) == SQLITE_OK &&
-                sqlite3_exec(db, FM_SCHEMA FM_SCHEMA_2, NULL, NULL, NULL) == SQLITE_OK &&
+                sqlite3_exec(db, FM_SCHEMA FM_SCHEMA_2 FM_SCHEMA_3, NULL, NULL, NULL) == SQLITE_OK &&
                 sqlite3_exec(db, pragmas, NULL, NULL, NULL) == SQLITE_OK &&
                 sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK && add_trials(db) &&
                 sqlite3_exec(db, rest, NULL, NULL, NULL) == SQLITE_OK;

@@ -43,7 +43,7 @@ struct fm_device {
     struct fm_lane *lane;
     uint32_t draws;
     struct fm_transfers transfers;
-    bool lost;
+    bool lost, losing;           /* losing: nobody was told yet */
     char choices[MAX_PLANS][64]; /* by plan_use, of the program and batch size of */
     uint64_t plans[MAX_PLANS];
     int nplans;
@@ -141,12 +141,26 @@ static void scripted_transfers(const struct fm_device *device, struct fm_transfe
     *transfers = device->transfers;
 }
 
+static uint64_t plan_key(const struct fm_program *program, int64_t batch)
+{
+    return mix(program->hash, (uint64_t)batch, 1);
+}
+
+static bool plan_loses(const struct fm_device *device, const struct fm_program *program)
+{
+    return device->options.plan_loses > 0 && program->param_count == device->options.plan_loses;
+}
+
 static bool scripted_supports(const struct fm_device *device, const struct fm_program *program, int64_t batch,
                               char *why, size_t why_size)
 {
-    (void)device, (void)program;
-    if (batch >= 1) return true;
-    snprintf(why, why_size, "a batch needs at least one example");
+    bool chosen = false;
+    alive(device);
+    for (int i = 0; i < device->nplans; i++) chosen |= device->plans[i] == plan_key(program, batch);
+    if (batch >= 1 && (chosen || !plan_loses(device, program))) return true;
+    /* Plans are made behind the caller's back, and so the device is lost. */
+    ((struct fm_device *)device)->losing = batch >= 1;
+    snprintf(why, why_size, batch >= 1 ? "the device is gone" : "a batch needs at least one example");
     return false;
 }
 
@@ -160,11 +174,6 @@ static int64_t scripted_memory(const struct fm_device *device)
 {
     alive(device);
     return device->options.memory;
-}
-
-static uint64_t plan_key(const struct fm_program *program, int64_t batch)
-{
-    return mix(program->hash, (uint64_t)batch, 1);
 }
 
 /* What the plan is made with: taken from a journal, or the device's own. */
@@ -200,6 +209,10 @@ static int scripted_plan_use(struct fm_device *device, const struct fm_program *
     alive(device);
     if (device->options.stubborn || device->nplans == MAX_PLANS || strlen(choices) > 63)
         return fm_fail(err, FM_EFILE, "scripted: '%s' is no choice", choices);
+    if (*choices && plan_loses(device, program)) {
+        device->lost = true;
+        return fm_fail(err, FM_EDEVICE, "scripted: the device is lost");
+    }
     device->plans[device->nplans] = plan_key(program, batch);
     snprintf(device->choices[device->nplans++], sizeof *device->choices, "%s", choices);
     counts.used++;
@@ -552,6 +565,7 @@ static int scripted_wait(struct fm_device *device, int milliseconds, struct fm_r
     (void)milliseconds;
     counts.waits++;
     alive(device);
+    device->lost |= device->losing;
     if (device->options.lost_after > 0 && counts.reported >= device->options.lost_after) device->lost = true;
     if (device->lost) return fm_fail(err, FM_EDEVICE, "scripted: the device is lost");
     struct fm_lane *lane = draw_lane(device);

@@ -56,6 +56,8 @@ struct fm_scripted_options {
     int64_t room;       /* lanes that fit beside one another, whatever their bytes; 0 = any number */
     int64_t lost_after; /* the device is lost after so many reports; 0 = never. A fault with the code
                            FM_EDEVICE loses it too, whichever call it comes from */
+    int64_t plan_loses; /* a plan of a network with so many parameters loses the device, unless plan_use
+                           took all choices from it before; 0 = none does */
     const char *choices; /* what plan_choices answers; NULL = "" */
     bool stubborn;       /* plan_use takes nothing */
     const char *numbers; /* class of the numbers; NULL = "scripted" */

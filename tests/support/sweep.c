@@ -74,7 +74,7 @@ static int schedule(struct fm_prepared *p, struct fm_journal *journal, const str
     int rc = fm_journal_compare(journal, p, &state, why, sizeof why, err);
     if (!rc && state == FM_JOURNAL_CHANGED) rc = fm_fail(err, FM_EFILE, "changed: %s", why);
     if (!rc && state == FM_JOURNAL_SAME)
-        rc = fm_journal_device(journal, backend->numbers(device), options->accept_other, err);
+        rc = fm_journal_device(journal, p, backend->numbers(device), options->accept_other, err);
     if (!rc) rc = fm_journal_begin(journal, p, backend->describe(device), backend->numbers(device), err);
     struct fm_schedule_options schedule = {.backend = backend,
                                            .device = device,
@@ -100,8 +100,12 @@ int ts_sweep_run(struct ts_sweep *ts, const struct ts_sweep_options *options, st
     if (!rc) {
         rc = fm_journal_open(&journal, ts->journal, options->fresh, NULL, err);
         if (!rc) rc = options->backend->open(&device, &device_options, err);
+        if (!rc) rc = fm_journal_lost_plans(journal, options->backend->numbers(device), &prepared, err);
         if (!rc) rc = fm_prepare(&prepared, &sweep, options->backend, device, err);
         if (!rc) rc = schedule(&prepared, journal, options, device, err);
+        if (rc == FM_EDEVICE && prepared.lost_by.batch)
+            MUST(fm_journal_lost_plan(journal, options->backend->numbers(device), &prepared.lost_by, NULL) ==
+                 0);
         if (device) options->backend->close(device);
         int closed = fm_journal_close(journal, err);
         if (!rc) rc = closed;

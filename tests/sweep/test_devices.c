@@ -218,6 +218,81 @@ Test(sweep_devices, a_finished_sweep_and_other_runs_do_not_mind_the_device)
     cr_expect_eq(fm_scripted_counts()->opened, 0);
 }
 
+/* Gives the trials one more network, so that something is left to do. */
+static void list_more(void)
+{
+    static const char more[] = "cv: {split: kfold, folds: 3}\n"
+                               "model: [flatten, {dense: {units: \"${units}\", activation: relu}}, "
+                               "{dense: {units: 2, activation: softmax}}]\n"
+                               "train: {loss: categorical_crossentropy, batch_size: 7, epochs: 4}\n"
+                               "method: grid\n"
+                               "parameters: {units: {values: [2, 3, 4]}}\n";
+    ts_sweep_write(&sweep, more);
+}
+
+Test(sweep_devices, finished_runs_of_another_gpu_are_not_mixed_without_consent)
+{
+    struct fm_error err;
+    struct fm_scripted_options scripted = {.order = 1, .numbers = new_gpu};
+    finish(&fm_backend_scripted, &(struct fm_scripted_options){.order = 1, .numbers = old_gpu});
+    list_more();
+    cr_assert_eq(run_on(&fm_backend_scripted, 2, &scripted, false, &err), FM_EUSAGE);
+    cr_expect(strstr(err.text, old_gpu) && strstr(err.text, new_gpu), "%s", err.text);
+    cr_expect_eq(number("SELECT count(*) FROM trial"), 2, "nothing has changed");
+    scripted.lost_after = 4;
+    cr_assert_eq(run_on(&fm_backend_scripted, 1, &scripted, true, &err), FM_EDEVICE);
+    scripted.lost_after = 0;
+    cr_assert_eq(run_on(&fm_backend_scripted, 2, &scripted, false, &err), 0, "%s", err.text);
+    cr_expect_eq(number(COMPLETED), RUNS + 3);
+    cr_expect_eq(number("SELECT count(*) FROM run WHERE accepted AND numbers LIKE '%x132%'"), 3);
+    cr_expect_eq(number("SELECT count(*) FROM run WHERE accepted OR began_on NOT NULL"), 3);
+
+    struct fm_board *board = NULL;
+    const struct fm_look look = {0};
+    char *json = NULL, *text = NULL;
+    cr_assert_eq(fm_board_collect(&board, sweep.journal, &err), 0, "%s", err.text);
+    cr_assert_eq(fm_board_json(board, 3, &json, &err), 0);
+    cr_expect(strstr(json, "\"accepted_other_device\": true"), "%s", json);
+    cr_assert_eq(fm_board_text(board, 0, &look, &text, &err), 0);
+    cr_expect(strstr(text, "3 runs were computed where those of another kind of GPU were"), "%s", text);
+    fm_text_release(text);
+    cr_assert_eq(fm_board_text(board, 3, &look, &text, &err), 0);
+    cr_expect(strstr(text, "accepted beside another kind of GPU"), "%s", text);
+    fm_text_release(text);
+    fm_text_release(json);
+    fm_board_free(board);
+}
+
+/* A processor goes on with the rows of a GPU, and a GPU with those of a processor, as long as nothing of
+ * another kind of GPU is under way. */
+Test(sweep_devices, finished_runs_of_processors_and_gpus_mix)
+{
+    struct fm_error err;
+    struct fm_scripted_options scripted = {.order = 1, .numbers = "cpu-fma"};
+    finish(&fm_backend_scripted, &(struct fm_scripted_options){.order = 1, .numbers = old_gpu});
+    list_more();
+    scripted.lost_after = 8;
+    cr_assert_eq(run_on(&fm_backend_scripted, 2, &scripted, false, &err), FM_EDEVICE);
+    cr_assert_gt(number("SELECT count(*) FROM run WHERE status = 'running'"), 0);
+    scripted.lost_after = 0;
+    scripted.numbers = old_gpu;
+    cr_assert_eq(run_on(&fm_backend_scripted, 2, &scripted, false, &err), 0, "%s", err.text);
+    cr_expect_eq(number("SELECT count(*) FROM run WHERE accepted OR began_on NOT NULL"), 0);
+    cr_expect_eq(number(COMPLETED), RUNS + 3);
+}
+
+Test(sweep_devices, a_processor_asks_before_it_starts_over_what_a_gpu_began)
+{
+    struct fm_error err;
+    const struct fm_scripted_options scripted = {.order = 1, .numbers = "cpu-fma"};
+    interrupt_on(&fm_backend_scripted, old_gpu, NULL);
+    const long begun = number("SELECT count(*) FROM run WHERE status = 'running'");
+    cr_assert_eq(run_on(&fm_backend_scripted, 2, &scripted, false, &err), FM_EUSAGE);
+    cr_assert_eq(run_on(&fm_backend_scripted, 2, &scripted, true, &err), 0, "%s", err.text);
+    cr_expect_eq(number("SELECT count(*) FROM run WHERE began_on LIKE '%x20%'"), begun);
+    cr_expect_eq(number("SELECT count(*) FROM run WHERE accepted"), 0);
+}
+
 /* ---- choices of the plans ---- */
 
 Test(sweep_devices, a_resume_uses_the_choices_on_record)
@@ -273,6 +348,57 @@ Test(sweep_devices, another_class_of_numbers_has_choices_of_its_own)
     cr_expect_eq(number("SELECT count(*) FROM plan WHERE numbers = 'two' AND choices = 'b'"), 2);
 }
 
+/* ---- plans that lose the device ---- */
+
+/* Of the network with 3 units: 8 x 3 + 3 and 3 x 2 + 2. The other one has 24 parameters. */
+#define LARGER 35
+
+Test(sweep_devices, a_plan_that_loses_the_device_is_made_without_libraries_then)
+{
+    struct fm_error err;
+    const struct fm_scripted_options scripted = {
+        .order = 1, .numbers = new_gpu, .choices = "cudnn 1", .plan_loses = LARGER};
+    cr_assert_eq(run_on(&fm_backend_scripted_choosing, 2, &scripted, false, &err), FM_EDEVICE);
+    cr_expect(strstr(err.text, "batch_size 7") && strstr(err.text, "--kernels own"), "%s", err.text);
+    cr_expect_eq(number("SELECT count(*) FROM sweep"), 0, "it had not begun");
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE lost AND choices = ''"), 1);
+    /* The same loss does not come again, and the other network keeps its choices. */
+    finish(&fm_backend_scripted_choosing, &scripted);
+    cr_expect_eq(number(COMPLETED), RUNS);
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE lost AND choices = ''"), 1);
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE NOT lost AND choices = 'cudnn 1'"), 1);
+    cr_expect_eq(number("SELECT count(*) FROM note WHERE text LIKE '%1 network (%--kernels own%'"), 1);
+}
+
+Test(sweep_devices, a_loss_says_nothing_of_another_class_of_numbers)
+{
+    struct fm_error err;
+    struct fm_scripted_options scripted = {
+        .order = 1, .numbers = old_gpu, .choices = "cudnn 1", .plan_loses = LARGER};
+    cr_assert_eq(run_on(&fm_backend_scripted_choosing, 2, &scripted, false, &err), FM_EDEVICE);
+    scripted.numbers = new_gpu;
+    cr_assert_eq(run_on(&fm_backend_scripted_choosing, 2, &scripted, false, &err), FM_EDEVICE);
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE lost"), 2);
+    finish(&fm_backend_scripted_choosing, &scripted);
+}
+
+/* Choices on record lose the device at a resume: none take their place, and what began with them starts over.
+ */
+Test(sweep_devices, choices_on_record_that_lose_the_device_are_given_up)
+{
+    struct fm_error err;
+    interrupt_on(&fm_backend_scripted_choosing, new_gpu, "cudnn 1");
+    /* As a device would that chooses nothing for this network any more by itself. */
+    const struct fm_scripted_options scripted = {.order = 2, .numbers = new_gpu, .plan_loses = LARGER};
+    execute("UPDATE plan SET choices = ''; INSERT OR REPLACE INTO plan SELECT numbers, network, batch, "
+            "'cudnn 6', 0 FROM plan JOIN trial USING(network) WHERE param_count = 35");
+    cr_assert_eq(run_on(&fm_backend_scripted_choosing, 2, &scripted, false, &err), FM_EDEVICE);
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE lost AND choices = ''"), 1);
+    finish(&fm_backend_scripted_choosing, &scripted);
+    cr_expect_eq(number(COMPLETED), RUNS);
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE choices <> ''"), 0);
+}
+
 /* ---- memory ---- */
 
 Test(sweep_devices, memory_that_is_the_devices_own_is_told_as_such)
@@ -303,7 +429,8 @@ Test(sweep_devices, a_journal_of_version_1_is_read_and_goes_on)
     struct fm_error err;
     char *want = expected(&(struct fm_scripted_options){.order = 1});
     interrupt_on(&fm_backend_scripted, NULL, NULL);
-    execute("DROP TABLE plan; ALTER TABLE run DROP COLUMN suspect; ALTER TABLE run DROP COLUMN began_on;"
+    execute("DROP TABLE plan; DROP TABLE accepted; ALTER TABLE run DROP COLUMN suspect;"
+            "ALTER TABLE run DROP COLUMN began_on; ALTER TABLE run DROP COLUMN accepted;"
             "PRAGMA user_version = 1");
     struct fm_board *board = NULL;
     cr_assert_eq(fm_board_collect(&board, sweep.journal, &err), 0, "%s", err.text);
@@ -311,9 +438,32 @@ Test(sweep_devices, a_journal_of_version_1_is_read_and_goes_on)
     cr_expect_str_eq(board->trials[0].runs[0].began_on, "");
     fm_board_free(board);
     finish(&fm_backend_scripted, &(struct fm_scripted_options){.order = 3});
-    cr_expect_eq(number("PRAGMA user_version"), 2);
+    cr_expect_eq(number("PRAGMA user_version"), 3);
     cr_expect_eq(number("SELECT count(*) FROM runs WHERE suspect IS NOT NULL"), RUNS,
                  "the view has the column");
+    char *got = ts_sweep_dump(&sweep);
+    cr_expect_str_eq(got, want);
+    free(got);
+    free(want);
+}
+
+Test(sweep_devices, a_journal_of_version_2_is_read_and_goes_on)
+{
+    struct fm_error err;
+    const struct fm_scripted_options scripted = {
+        .order = 3, .numbers = new_gpu, .choices = "conv1d forward cudnn 6"};
+    char *want = expected(&(struct fm_scripted_options){.order = 1, .numbers = new_gpu});
+    interrupt_on(&fm_backend_scripted_choosing, new_gpu, "conv1d forward cudnn 1");
+    execute("ALTER TABLE plan DROP COLUMN lost; DROP TABLE accepted; ALTER TABLE run DROP COLUMN accepted;"
+            "PRAGMA user_version = 2");
+    struct fm_board *board = NULL;
+    cr_assert_eq(fm_board_collect(&board, sweep.journal, &err), 0, "%s", err.text);
+    cr_expect_not(board->trials[0].runs[0].accepted);
+    fm_board_free(board);
+    finish(&fm_backend_scripted_choosing, &scripted);
+    cr_expect_eq(number("PRAGMA user_version"), 3);
+    cr_expect_eq(fm_scripted_counts()->used, 2, "what was chosen is still on record");
+    cr_expect_eq(number("SELECT count(*) FROM plan WHERE choices LIKE '%cudnn 1' AND NOT lost"), 2);
     char *got = ts_sweep_dump(&sweep);
     cr_expect_str_eq(got, want);
     free(got);
