@@ -14,18 +14,22 @@ folder=$(cd "$2" && pwd)
 headers=${3:-}
 python=${PYTHON:-python3}
 
-wheels() { # FOLDER NAME==VERSION...
-    local into=$1
-    shift
+# with_pip COMMAND... NAME==VERSION...
+with_pip() {
     if ! "$python" -m pip --version >/dev/null 2>&1; then
         echo "python3-pip is missing: 'scripts/setup.sh slow' installs it." >&2
         exit 1
     fi
-    "$python" -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-warn-conflicts --no-deps --upgrade \
-        --target "$into" "$@" >&2 || {
-        echo "PyPI does not give $* here. Is the network there?" >&2
+    "$python" -m pip "$@" >&2 || {
+        echo "PyPI does not give what 'pip $*' asks for here. Is the network there?" >&2
         exit 1
     }
+}
+wheels() { # FOLDER NAME==VERSION...
+    local into=$1
+    shift
+    with_pip install -q --disable-pip-version-check --root-user-action=ignore --no-warn-conflicts --no-deps --upgrade \
+        --target "$into" "$@"
 }
 
 # The packages of one suite of Debian, taken apart under $folder/apt/root: the machine's own mirror and keys, lists and
@@ -83,14 +87,22 @@ PTXAS_FLAGS     +=
 P
 }
 
+# A wheel is a zip file: the libraries in it are not even unpacked.
 only_headers() { # NAME==VERSION...
     if [ -z "$headers" ] || [ -f "$libraries/include/cudnn.h" ]; then return 0; fi
-    rm -rf "$folder/wheels.libraries"
-    wheels "$folder/wheels.libraries" "$@"
+    local loaded=$folder/wheels.libraries
+    rm -rf "$loaded"
+    with_pip download -q --disable-pip-version-check --no-deps -d "$loaded" "$@"
+    "$python" - "$loaded" <<'P'
+import glob, sys, zipfile
+for wheel in glob.glob(sys.argv[1] + "/*.whl"):
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(sys.argv[1], [name for name in file.namelist() if name.startswith("nvidia/") and "/include/" in name])
+P
     mkdir -p "$libraries/include"
     local part
-    for part in "$folder"/wheels.libraries/nvidia/*/include; do cp -r "$part/." "$libraries/include/"; done
-    rm -rf "$folder/wheels.libraries"
+    for part in "$loaded"/nvidia/*/include; do cp -r "$part/." "$libraries/include/"; done
+    rm -rf "$loaded"
 }
 
 done_mark=$folder/.complete

@@ -4,13 +4,10 @@
 # machine and have to say in one sentence why they cannot be used, or that they can.
 # shellcheck source=tests/slow/common.bash
 . "$(dirname "$0")/common.bash"
+# shellcheck source=tests/slow/toolkits.bash
+. tests/slow/toolkits.bash
 
 make=${MAKE:-make}
-if [ "$(uname -m)" != x86_64 ]; then
-    echo "SKIPPED: the toolkits are fetched for x86-64 only."
-    summary
-fi
-
 # build MAJOR ARCHITECTURES NVCC: with the sources' warnings as errors.
 build() {
     env NVCC="$3" WANT="$2" "$make" -s -j"$(nproc)" plugins MAJOR="$1"
@@ -19,18 +16,39 @@ build() {
 build_beside() { CPATH=$work/foreign build "$@"; }
 installed() { env -u NVCC "$make" -s build/cuda.mk && sed -n 's/^CUDA_MAJORS := //p' build/cuda.mk | grep -qw "$1"; }
 
-# fetch WHAT MAJOR: whether it is there then. Where PyPI cannot be reached at all nothing is wrong with us.
-fetch() {
-    if scripts/cuda_toolkit.sh "$2" "build/toolkits/$2" || scripts/cuda_toolkit.sh "$2" "build/toolkits/$2"; then
-        ok "$1"
-        return
-    fi
-    if python3 -m pip download -q --no-deps -d "$work/reach" six >/dev/null 2>&1; then
-        bad "$1"
-    else
-        echo "SKIPPED: no way to PyPI from here, so there is no CUDA $2 to try"
-    fi
-    return 1
+# bare MAJOR: that toolkit without headers of cuDNN and cuBLAS beside it, as links. Its folder stays the same, or all
+# would be compiled anew the next time.
+bare() {
+    local part to=$PWD/build/slow/bare$1
+    rm -rf "$to"
+    mkdir -p "$to"
+    for part in bin nvvm include lib64; do cp -al "build/toolkits/$1/$part" "$to/"; done
+    echo "$to"
+}
+# compare NVCC FLAGS...: our declarations with the headers that the flags name.
+compare() {
+    local nvcc=$1
+    shift
+    "$nvcc" "$@" -std=c++14 -Wno-deprecated-gpu-targets -Isrc -Iinclude -Icuda -c cuda/library/check_headers.cu -o "$work/check.o"
+}
+# compared MAJOR: with its own cuDNN and cuBLAS, and that a header with another value would be told.
+compared() {
+    local nvcc=$PWD/build/toolkits/$1/bin/nvcc flags host own other=$work/altered
+    NVCC=$nvcc WANT=50 scripts/cuda_probe.sh probe >"$work/probed"
+    flags=$(sed -n "s/^CUDA_$1_HEADERS :=//p" "$work/probed")
+    host=$(sed -n "s/^CUDA_$1_NVCC := [^ ]* *//p" "$work/probed")
+    own=$PWD/build/toolkits/$1/libraries/include
+    echo "flags:$flags"
+    # shellcheck disable=SC2086
+    case $flags in
+    *"-isystem $own -DHAVE_CUDNN_H=1 -DHAVE_CUBLAS_H=1"*) compare "$nvcc" $host $flags || return 1 ;;
+    *) return 1 ;;
+    esac
+    cp -r "$own" "$other"
+    sed -i 's/\(CUBLAS_PEDANTIC_MATH *= *\)[0-9]*/\177/' "$other/cublas_api.h"
+    # shellcheck disable=SC2086
+    if compare "$nvcc" $host ${flags//$own/$other} >"$work/told" 2>&1; then return 1; fi
+    grep -m 1 'error' "$work/told"
 }
 
 nvcc13=''
@@ -46,8 +64,13 @@ if fetch "CUDA 12 comes from Debian and PyPI" 12; then
     # Nothing comes beside this toolkit, so the compiler would find these.
     mkdir -p "$work/foreign"
     for header in cudnn.h cublas_v2.h; do echo '#error "of another CUDA"' >"$work/foreign/$header"; done
-    check "CUDA 12: the plug-in builds for sm_50" build_beside 12 "50" "$PWD/build/toolkits/12/bin/nvcc"
+    check "CUDA 12: the plug-in builds for sm_50 beside headers of another CUDA" build_beside 12 "50" "$(bare 12)/bin/nvcc"
+    check "they are not what our declarations are compared with" \
+        grep -q '^CUDA_12_HEADERS := -DHAVE_CUDNN_H=0 -DHAVE_CUBLAS_H=0$' build/cuda.mk
     plugins+=(build/libfoldmill_cuda12.so)
+    if fetch "the headers of its cuDNN and cuBLAS come from PyPI" 12 headers; then
+        check "CUDA 12: our declarations are those of its own cuDNN and cuBLAS" compared 12
+    fi
 fi
 if [ ${#plugins[@]} -eq 0 ]; then summary; fi
 
