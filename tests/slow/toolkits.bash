@@ -1,4 +1,5 @@
 # For the slow scripts that compile with fetched CUDA toolkits, which stay in build/toolkits; sourced after common.bash.
+# shellcheck shell=bash disable=SC2154
 
 if [ "$(uname -m)" != x86_64 ]; then
     echo "SKIPPED: the toolkits are fetched for x86-64 only."
