@@ -3,6 +3,14 @@
 #include "cuda.h"
 
 #include "base/memory.h"
+#ifdef FM_EMULATED
+#include "emulator/emulator.h"
+#define TAKEN(at, bytes) fm_emulator_piece_take(at, (size_t)(bytes))
+#define GIVEN(at)        fm_emulator_piece_give(at)
+#else
+#define TAKEN(at, bytes) ((void)0)
+#define GIVEN(at)        ((void)0)
+#endif
 
 struct fm_arena_piece {
     int64_t offset, size;
@@ -49,6 +57,7 @@ void *fm_arena_take(struct fm_arena *arena, int64_t bytes)
         }
         piece->taken = true;
         arena->used += need;
+        TAKEN(arena->base + piece->offset, bytes);
         return arena->base + piece->offset;
     }
     return NULL;
@@ -69,6 +78,7 @@ void fm_arena_give(struct fm_arena *arena, void *memory)
     if (!memory) return;
     for (struct fm_arena_piece *piece = arena->first; piece; before = piece, piece = piece->next) {
         if (!piece->taken || arena->base + piece->offset != (char *)memory) continue;
+        GIVEN(memory);
         piece->taken = false;
         arena->used -= piece->size;
         join_next(piece);

@@ -7,6 +7,9 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "engine/options.h"
+#ifdef FM_EMULATED
+#include "emulator/emulator.h"
+#endif
 
 static const struct fm_fold *fold_of(const struct fm_lane *lane)
 {
@@ -73,6 +76,18 @@ static void give_memory(struct fm_lane *lane)
     if (lane->train_scores) fm_arena_give(&lane->card->arena, lane->train_scores);
     if (lane->scores) fm_arena_give(&lane->card->arena, lane->scores);
     if (lane->base) fm_arena_give(&lane->card->arena, lane->base);
+}
+
+/* The emulator looks whether libraries stay in what they are given. */
+static void tell_parts(const struct fm_lane *lane)
+{
+#ifdef FM_EMULATED
+    int64_t offset, bytes;
+    for (int i = 0; fm_cuda_plan_part(lane->plan, i, &offset, &bytes); i++)
+        if (bytes > 0) fm_emulator_piece_part(lane->base + offset, (size_t)bytes);
+#else
+    (void)lane;
+#endif
 }
 
 /* ---- what the kernels read ---- */
@@ -225,6 +240,7 @@ static int fill_lane(struct fm_lane *lane, struct fm_error *err)
     if (!status) status = find_room(lane, err);
     if (!status) status = fm_cuda_slot_take(lane, err);
     if (status) return status;
+    tell_parts(lane);
     status = write_record(lane, err);
     if (!status) status = write_weights(lane, err);
     /* Nothing may be under way to memory that is given back. */

@@ -97,6 +97,14 @@ bool fm_emulator_parse(const char *list, struct fm_emulator_settings *settings, 
 /* Copies device memory for a test to look at or change; all queued work runs first. */
 void fm_emulator_peek(void *to, const void *device, size_t bytes);
 void fm_emulator_poke(void *device, const void *from, size_t bytes);
+/* A program that deals out an allocation by itself says which pieces: from then on copies, memsets and
+ * library operands have to lie in one of them. A piece that is given back is filled with NaN at once - no
+ * work for it may be under way any more - unless nothing ran since it was taken. Parts of a piece may overlap
+ * each other (tensors that share room); where a piece has parts, a library operand has to lie in one of them,
+ * and they end with their piece. What is no device memory is passed over. */
+void fm_emulator_piece_take(const void *piece, size_t bytes);
+void fm_emulator_piece_part(const void *part, size_t bytes);
+void fm_emulator_piece_give(const void *piece);
 
 #ifdef __cplusplus
 }

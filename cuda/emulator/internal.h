@@ -78,9 +78,13 @@ bool fm_emulated_object_is(const void *object, const char *kind, const char *cal
 int fm_emulated_card(void); /* cudaSetDevice's */
 /* Whether the bytes lie in one live allocation of that card (any card: -1). */
 bool fm_emulated_range_live(const void *address, size_t bytes, int card);
-/* The same, counting a fault that names the call and the argument. */
+/* The same, counting a fault that names the call and the argument; and in one piece of it, where the program
+ * deals it out (fm_emulator_piece_take). */
 bool fm_emulated_range_check(const void *address, size_t bytes, int card, const char *call,
                              const char *argument);
+/* For a library's operand: it may not run out of the part of a piece that it begins in, either. */
+bool fm_emulated_operand_check(const void *address, size_t bytes, int card, const char *call,
+                               const char *argument);
 /* The live allocation that holds the address: false when there is none. */
 bool fm_emulated_range_find(const void *address, char **base, size_t *bytes);
 

@@ -26,7 +26,7 @@ bool fm_emulated_operands_check(const struct fm_emulated_operand *operands, int 
 {
     const struct fm_emulated_operand *out = &operands[count - 1];
     for (int i = 0; i < count; i++) {
-        if (!fm_emulated_range_check(operands[i].at, operands[i].bytes, card, call, operands[i].name))
+        if (!fm_emulated_operand_check(operands[i].at, operands[i].bytes, card, call, operands[i].name))
             return false;
         if ((uintptr_t)operands[i].at % operands[i].alignment) {
             fm_emulated_fault("%s: %s is not at a multiple of %zu bytes", call, operands[i].name,

@@ -5,8 +5,9 @@
  *   - handles and descriptors are live ones of their kind, set before they are used; the card is current;
  *   - a stream was set, it lives, is not the default one and belongs to the handle's card;
  *   - sizes of the descriptors fit each other; kernels are NHWC, activations channels-last;
- *   - everything read or written lies in one live allocation; outputs overlap nothing; addresses are
- * multiples of 16, workspaces of 256;
+ *   - everything read or written lies in one live allocation, and in one tensor, variable or workspace of
+ *     the lane (fm_emulator_piece_part); outputs overlap nothing; addresses are multiples of 16, workspaces
+ *     of 256;
  *   - the workspace is as large as was asked for and is written over by every call; cuBLAS forgets it when a
  *     stream is set;
  *   - the algorithm was offered and is deterministic; FMA math was asked of cuDNN, PEDANTIC of cuBLAS;

@@ -19,6 +19,15 @@ static const size_t PAGE = 4096, CHUNK = 2 << 20, RANGE = (size_t)64 << 30, SMAL
 /* Types of a file's own are in unnamed namespaces: their functions must not meet those of other files. */
 namespace
 {
+struct extent {
+    const char *at;
+    size_t bytes;
+};
+struct piece {
+    size_t bytes;
+    uint64_t opened; /* the block's, when it was taken */
+    std::vector<struct extent> parts;
+};
 struct block {
     char *at; /* first page; the user's bytes end in the last one */
     size_t size;
@@ -27,6 +36,9 @@ struct block {
     bool live, large;
     std::vector<bool> filled; /* each chunk */
     char *open, *open_end;    /* what this burst opened, all in between included */
+    uint64_t opened;          /* how often a burst did */
+    bool dealt;               /* the program deals it out: */
+    std::map<const char *, struct piece> pieces;
 };
 struct range {
     char *base, *top;
@@ -96,6 +108,7 @@ static bool chunk_open(struct block *block, const char *address)
     }
     if (!block->open) {
         memory->opened.push_back(block);
+        block->opened++;
         block->open = from;
         block->open_end = from + size;
     }
@@ -158,12 +171,39 @@ bool fm_emulated_range_live(const void *address, size_t bytes, int card)
            p <= block->user + block->bytes && bytes <= block->bytes - (size_t)(p - block->user);
 }
 
+/* The taken piece that an address lies in. */
+static struct piece *find_piece(struct block *block, const char *address, const char **at)
+{
+    auto next = block->pieces.upper_bound(address);
+    if (next == block->pieces.begin()) return NULL;
+    --next;
+    *at = next->first;
+    return address < next->first + next->second.bytes ? &next->second : NULL;
+}
+
+static bool in_piece(struct block *block, const char *address, size_t bytes, const char *call,
+                     const char *argument)
+{
+    const char *at;
+    if (!block->dealt) return true;
+    const struct piece *piece = find_piece(block, address, &at);
+    if (piece && bytes <= piece->bytes - (size_t)(address - at)) return true;
+    if (piece)
+        fm_emulated_fault("%s: %s, %zu bytes from byte %td, does not lie in its piece of %zu bytes", call,
+                          argument, bytes, address - at, piece->bytes);
+    else
+        fm_emulated_fault("%s: %s (%p) is in no piece of its allocation that is taken", call, argument,
+                          (const void *)address);
+    return false;
+}
+
 bool fm_emulated_range_check(const void *address, size_t bytes, int card, const char *call,
                              const char *argument)
 {
-    if (fm_emulated_range_live(address, bytes, card)) return true;
     int at;
     struct block *block = find((const char *)address, &at);
+    if (fm_emulated_range_live(address, bytes, card))
+        return in_piece(block, (const char *)address, bytes, call, argument);
     if (block && block->live && card >= 0 && at != card)
         fm_emulated_fault("%s: %s is memory of card %d, not %d", call, argument, at, card);
     else if (block && block->live)
@@ -173,6 +213,69 @@ bool fm_emulated_range_check(const void *address, size_t bytes, int card, const 
         fm_emulated_fault("%s: %s (%p) is %s", call, argument, address,
                           block ? "device memory that was freed" : "no device memory");
     return false;
+}
+
+bool fm_emulated_operand_check(const void *address, size_t bytes, int card, const char *call,
+                               const char *argument)
+{
+    const char *p = (const char *)address, *at;
+    int on;
+    if (!fm_emulated_range_check(address, bytes, card, call, argument)) return false;
+    struct block *block = find(p, &on);
+    const struct piece *piece = find_piece(block, p, &at);
+    if (!piece || piece->parts.empty()) return true;
+    for (const struct extent &part : piece->parts)
+        if (p >= part.at && p < part.at + part.bytes && bytes <= part.bytes - (size_t)(p - part.at))
+            return true;
+    fm_emulated_fault("%s: %s, %zu bytes from byte %td of its piece, runs out of its tensor or variable",
+                      call, argument, bytes, p - at);
+    return false;
+}
+
+/* ---- pieces -------------------------------------------------------------------------------------------- */
+
+extern "C" void fm_emulator_piece_take(const void *piece, size_t bytes)
+{
+    int card;
+    struct block *block = find((const char *)piece, &card);
+    if (!block || !block->live) return;
+    block->dealt = true;
+    block->pieces[(const char *)piece] = {bytes, block->opened, {}};
+}
+
+extern "C" void fm_emulator_piece_part(const void *part, size_t bytes)
+{
+    int card;
+    const char *at;
+    struct block *block = find((const char *)part, &card);
+    struct piece *piece = block && block->live ? find_piece(block, (const char *)part, &at) : NULL;
+    if (piece && bytes) piece->parts.push_back({(const char *)part, bytes});
+}
+
+/* What was never touched is NaN already. */
+static void poison(struct block *block, char *from, char *end)
+{
+    size_t unit = block->large ? CHUNK : block->size;
+    for (size_t i = 0; i < block->filled.size(); i++) {
+        char *low = block->at + i * unit, *high = low + unit;
+        if (!block->filled[i] || high <= from || low >= end) continue;
+        char *begin = low > from ? low : from;
+        if (mprotect(low, unit, PROT_READ | PROT_WRITE) != 0) return;
+        memset(begin, 0xff, (size_t)((high < end ? high : end) - begin));
+        mprotect(low, unit, PROT_NONE);
+    }
+}
+
+extern "C" void fm_emulator_piece_give(const void *piece)
+{
+    int card;
+    char *at = (char *)(uintptr_t)piece;
+    struct block *block = find(at, &card);
+    auto found = block ? block->pieces.find(at) : decltype(block->pieces.end())();
+    if (!block || found == block->pieces.end()) return;
+    if (block->live && block->opened != found->second.opened && !fm_emulated_lost())
+        poison(block, at, at + found->second.bytes);
+    block->pieces.erase(found);
 }
 
 /* ---- allocation ---------------------------------------------------------------------------------------- */

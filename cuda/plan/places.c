@@ -130,7 +130,7 @@ static int64_t bytes_of(const struct fm_cuda_builder *b, int tensor)
     const struct fm_cuda_room *room = &b->plan->rooms[tensor];
     const bool shared = b->program->tensors[tensor].kind == FM_TENSOR_BATCH;
     const int64_t rows = shared ? 1 : room->first < b->plan->nstep ? b->plan->batch : b->chunk;
-    return round_up(room->example * rows * element_of(b->program, tensor), FM_CUDA_ALIGN);
+    return room->example * rows * element_of(b->program, tensor);
 }
 
 struct span {
@@ -169,11 +169,11 @@ static int place_tensors(struct fm_cuda_builder *b, int64_t *size)
     for (int t = 0; t < plan->ntensors; t++) {
         struct fm_cuda_room *room = &plan->rooms[t];
         if (room->last < 0 || room->zero) continue;
-        const int64_t bytes = bytes_of(b, t);
+        const int64_t exact = bytes_of(b, t), bytes = round_up(exact, FM_CUDA_ALIGN);
         int64_t at = guard ? *size : first_fit(spans, count, bytes, room->first, room->last);
         spans[count++] = (struct span){at, bytes, room->first, room->last};
         room->offset = at;
-        room->bytes = bytes;
+        room->bytes = exact;
         if (at + bytes + guard > *size) *size = at + bytes + guard;
         if (*size > MAX_BYTES) break;
     }

@@ -236,3 +236,23 @@ bool fm_cuda_plan_gap(const struct fm_cuda_plan *plan, int i, int64_t *offset, i
         end = begin + size;
     }
 }
+
+bool fm_cuda_plan_part(const struct fm_cuda_plan *plan, int i, int64_t *offset, int64_t *bytes)
+{
+    const struct fm_cuda_layout *layout = &plan->layout;
+    if (i < 2 * plan->nvariables) {
+        const struct fm_cuda_variable *v = &plan->variables[i / 2];
+        *offset = (i % 2 ? layout->gradients : layout->state) + v->offset * 4;
+        *bytes = v->count * 4;
+        return true;
+    }
+    i -= 2 * plan->nvariables;
+    if (i < plan->ntensors) {
+        *offset = plan->rooms[i].room;
+        *bytes = plan->rooms[i].last < 0 ? 0 : plan->rooms[i].bytes;
+        return true;
+    }
+    *offset = layout->workspace;
+    *bytes = layout->workspace_bytes;
+    return i == plan->ntensors;
+}

@@ -124,7 +124,10 @@ void fm_cuda_state_from_parameters(const struct fm_cuda_plan *plan, const struct
                                    const float *parameters, unsigned char *state);
 /* Gap number i between rooms, with options.guard; false when there are no more. A lane that opens fills them
  * with FM_CUDA_GUARD. */
-#define FM_CUDA_GUARD 0xA5
+#define FM_CUDA_GUARD 0xFF /* floats are NaN: reading one shows as well */
 bool fm_cuda_plan_gap(const struct fm_cuda_plan *plan, int i, int64_t *offset, int64_t *bytes);
+/* Part number i of the block that a library's operand may be: a variable, its gradient, the workspace, a
+ * tensor; *bytes 0: none has this number. False when there are no more. The emulator asks. */
+bool fm_cuda_plan_part(const struct fm_cuda_plan *plan, int i, int64_t *offset, int64_t *bytes);
 
 #endif

@@ -114,6 +114,36 @@ Test(cuda_slots, scores_that_move_use_up_no_graphs)
     cr_assert_eq(counts.live, 0);
 }
 
+/* Under the emulator what a lane leaves behind is NaN: the next one in its place may read nothing of it, and
+ * has the bits of the first. */
+Test(cuda_slots, a_closed_lane_leaves_nothing_behind)
+{
+    struct ts_bench bench;
+    struct fm_report first, second;
+    open_bench(&bench);
+    struct fm_card *card = &bench.device->cards[0];
+    struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert(lane && ts_bench_train(&bench, lane, 0, 8, &first), "%s", bench.error.text);
+    const int64_t bytes = lane->plan->layout.bytes;
+    const void *place = lane->base;
+    cuda->lane_close(lane);
+    unsigned char *left = fm_arena_take(&card->arena, bytes), *seen = malloc((size_t)bytes);
+    cr_assert(left == place && seen);
+    fm_emulator_peek(seen, left, (size_t)bytes);
+    for (int64_t i = 0; i < bytes; i++) cr_assert_eq(seen[i], 0xff, "byte %d of %d", (int)i, (int)bytes);
+    free(seen);
+    fm_arena_give(&card->arena, left);
+    lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert(lane && lane->base == place && ts_bench_train(&bench, lane, 0, 8, &second), "%s",
+              bench.error.text);
+    cr_assert(first.loss_sum == second.loss_sum && first.last_norm == second.last_norm);
+    cuda->lane_close(lane);
+    ts_bench_close(&bench);
+    struct fm_emulator_counts counts;
+    fm_emulator_count(&counts);
+    cr_assert_eq(counts.faults, 0, "%s", fm_emulator_fault());
+}
+
 /* One lane whose capture fails for once, then another in its place. True when the first one ran without
  * graphs. */
 static bool captures_after_failure(int64_t call)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cuda/library_rig.h"
@@ -114,6 +115,44 @@ Test(library_mistakes, with_memory)
     wrong = b;
     wrong.xs = (float *)gone;
     MISTAKE("memory that was freed", bare_run(&wrong, 0, NULL, 0));
+    bare_close(&b);
+    rig_close(&r);
+}
+
+/* An arena is one allocation: what its program deals out of it counts. */
+Test(library_mistakes, with_pieces)
+{
+    struct rig r;
+    struct bare b;
+    float seen[48];
+    rig_start(&r, NULL);
+    bare_open(&b, &r);
+    struct bare wrong = b;
+    fm_emulator_piece_take(b.ws, 96 * sizeof(float));
+    fm_emulator_piece_take(b.ys, 64 * sizeof(float));
+    MISTAKE("an input that nobody took", bare_run(&b, 0, NULL, 0));
+    fm_emulator_piece_take(b.xs, 48 * sizeof(float));
+    cr_assert_eq(bare_run(&b, 0, NULL, 0), 0);
+    wrong.xs = b.xs + 4;
+    MISTAKE("an input that runs into the next piece", bare_run(&wrong, 0, NULL, 0));
+    MISTAKE("a workspace that nobody took", bare_run(&b, 1, r.arena, ENOUGH));
+    fm_emulator_piece_take(r.arena, ENOUGH);
+    cr_assert_eq(bare_run(&b, 1, r.arena, ENOUGH), 0);
+    fm_emulator_piece_part(b.ys, 60 * sizeof(float));
+    MISTAKE("an output that runs out of its tensor", bare_run(&b, 0, NULL, 0));
+    fm_emulator_piece_part(b.ys, 64 * sizeof(float));
+    cr_assert_eq(bare_run(&b, 0, NULL, 0), 0, "larger ones may share the room");
+    fm_emulator_piece_part(b.xs + 16, 32 * sizeof(float));
+    MISTAKE("an input that begins in no tensor", bare_run(&b, 0, NULL, 0));
+    fm_emulator_piece_give(b.xs);
+    MISTAKE("an input that was given back", bare_run(&b, 0, NULL, 0));
+    MISTAKE("an upload to what was given back", cudaMemsetAsync(b.xs, 0, 4, r.stream) != cudaSuccess);
+    const float before[2] = {1, 1};
+    fm_emulator_piece_take(b.xs, 48 * sizeof(float));
+    fm_emulator_peek(seen, b.xs, sizeof seen);
+    for (int i = 0; i < 48; i++) cr_assert(isnan(seen[i]), "%d: %g is left", i, (double)seen[i]);
+    fm_emulator_peek(seen, b.ws, sizeof before);
+    cr_assert(!memcmp(seen, before, sizeof before), "the neighbour is not touched");
     bare_close(&b);
     rig_close(&r);
 }
