@@ -59,6 +59,7 @@ const struct fm_backend fm_backend_cuda = {
     .plan_use = fm_cuda_plan_use,
     .lane_fits = fm_cuda_lane_fits,
     .profile = fm_cuda_profile,
+    .captured = fm_cuda_captured,
     .range = range,
 };
 

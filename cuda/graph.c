@@ -67,12 +67,20 @@ static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
 #endif
 }
 
+static int64_t count_nodes(cudaGraph_t graph)
+{
+    size_t nodes = 0;
+    if (cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess) return (int64_t)nodes;
+    cudaGetLastError();
+    return 0;
+}
+
 /* False when it cannot be had, for whatever reason; nothing is left behind then, of an error neither. */
-static bool capture(struct fm_lane *lane, const struct fm_cuda_work *work, int length, cudaGraphExec_t *exec)
+static bool capture(struct fm_lane *lane, const struct fm_cuda_work *work, int length,
+                    struct fm_cuda_graph *made)
 {
     struct fm_error ignored = {0};
     cudaGraph_t graph = NULL;
-    *exec = NULL;
     /* Failures in here must not mark the device lost: the same calls are then made directly. */
     const bool lost = lane->device->lost;
     if (cudaStreamBeginCapture(lane->slot->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
@@ -81,12 +89,10 @@ static bool capture(struct fm_lane *lane, const struct fm_cuda_work *work, int l
     }
     const int status = enqueue_calls(lane, work, length, &ignored);
     bool ok = cudaStreamEndCapture(lane->slot->stream, &graph) == cudaSuccess && !status && graph;
-    if (ok) ok = instantiate(exec, graph) == cudaSuccess;
+    if (ok) made->nodes = count_nodes(graph);
+    if (ok) ok = instantiate(&made->exec, graph) == cudaSuccess;
     if (graph) cudaGraphDestroy(graph);
-    if (!ok) {
-        cudaGetLastError();
-        *exec = NULL;
-    }
+    if (!ok) cudaGetLastError();
     if (!ok && !lane->device->dead) lane->device->lost = lost;
     return ok;
 }
@@ -104,7 +110,7 @@ static struct fm_cuda_graph *get_graph(struct fm_lane *lane, const struct fm_cud
                                   .confusion = bound.confusion,
                                   .activity = activity_of(work),
                                   .length = length};
-    if (slot->ngraphs == FM_CUDA_GRAPHS || !capture(lane, work, length, &graph.exec)) {
+    if (slot->ngraphs == FM_CUDA_GRAPHS || !capture(lane, work, length, &graph)) {
         lane->direct = true;
         return NULL;
     }
@@ -170,4 +176,22 @@ void fm_cuda_graphs_keep(struct fm_device *device, struct fm_cuda_slot *slot, co
             cudaGraphExecDestroy(graph->exec);
     }
     slot->ngraphs = kept;
+}
+
+int64_t fm_cuda_captured(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                         int *steps)
+{
+    int64_t nodes = 0;
+    *steps = 0;
+    for (int c = 0; c < device->ncards; c++)
+        for (const struct fm_cuda_slot *slot = device->cards[c].slots; slot; slot = slot->next)
+            for (int i = 0; i < slot->ngraphs; i++) {
+                const struct fm_cuda_graph *graph = &slot->graphs[i];
+                if (graph->activity != FM_CUDA_TRAINS || graph->plan->program_hash != program->hash ||
+                    graph->plan->batch != batch || graph->length <= *steps)
+                    continue;
+                nodes = graph->nodes;
+                *steps = graph->length;
+            }
+    return nodes;
 }

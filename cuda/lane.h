@@ -47,6 +47,8 @@ int fm_cuda_parameters_write(struct fm_lane *lane, const float *parameters, stru
 int fm_cuda_submit(struct fm_lane *lane, const struct fm_request *request, struct fm_error *err);
 int fm_cuda_wait(struct fm_device *device, int milliseconds, struct fm_report *report, struct fm_error *err);
 void fm_cuda_cancel(struct fm_lane *lane);
+int64_t fm_cuda_captured(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                         int *steps);
 
 void fm_cuda_slots_free(struct fm_device *device, struct fm_card *card);
 

@@ -23,6 +23,7 @@ struct fm_cuda_graph {
     const float *scores;
     bool confusion;
     int activity, length;
+    int64_t nodes; /* as CUDA counts them; 0 = it would not say */
 };
 
 /* Of run --profile: the events of a chunk, each at the border of two calls. */

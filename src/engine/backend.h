@@ -216,6 +216,11 @@ struct fm_backend {
                     const char *choices, struct fm_error *err);
     /* Where the time went since open, as a table (options: profile). */
     int (*profile)(struct fm_device *device, struct fm_text *text, struct fm_error *err);
+    /* Nodes of the longest graph of training steps that is captured at the moment for this program and batch
+     * size, and the steps that it makes; 0 = none is. A plan's calls are counted by `explain`; a library's
+     * call may be several nodes. */
+    int64_t (*captured)(const struct fm_device *device, const struct fm_program *program, int64_t batch,
+                        int *steps);
     /* Tells profilers of the device what the caller does from now on ("journal"); NULL: that is over. */
     void (*range)(const char *name);
 };

@@ -108,6 +108,15 @@ static int64_t calls_of(const struct ts_examples *examples, const char *yaml, in
     fm_emulator_count(&before);
     cr_assert(ts_bench_train(&bench, lane, 1, 1, &report));
     fm_emulator_count(&after);
+    int steps = 0;
+    const int64_t nodes = cuda->captured(bench.device, lane->program, batch, &steps);
+    cr_expect(steps == 1 && nodes == lane->plan->nstep + 1, "%d nodes of %d steps, %d calls", (int)nodes,
+              steps, lane->plan->nstep);
+    cr_assert(ts_bench_train(&bench, lane, 2, 40, &report));
+    const int64_t more = cuda->captured(bench.device, lane->program, batch, &steps);
+    cr_expect(steps == FM_CUDA_STEPS && more == steps * lane->plan->nstep + 1, "%d nodes of %d steps",
+              (int)more, steps);
+    cr_expect_eq(cuda->captured(bench.device, lane->program, batch + 1, &steps), 0);
     bench.backend->lane_close(lane);
     ts_bench_close(&bench);
     finish(kernels);
@@ -152,6 +161,7 @@ Test(cuda_networks, steps_take_few_calls)
     for (int64_t batch = 8; batch <= 64; batch *= 8) {
         const int64_t s = calls_of(&sensor, sensor_net, batch, FM_KERNELS_AUTO);
         const int64_t p = calls_of(&protein, protein_net, batch, FM_KERNELS_AUTO);
+        cr_expect_gt(calls_of(&protein, protein_net, batch, FM_KERNELS_OWN), 5);
         cr_expect(s <= 12, "sensor net, batch %d: %d calls", (int)batch, (int)s);
         cr_expect(p <= 16, "protein net, batch %d: %d calls", (int)batch, (int)p);
         cr_expect(s > 5 && p > 5);

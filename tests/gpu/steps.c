@@ -1,7 +1,7 @@
 /* Whole training on whatever `cuda` opens here (make check-gpu: a real card): the reference networks of the
  * benchmark, many lanes beside one another and each alone, the same bits; against the CPU within the
- * tolerance table; how many calls a step takes; what goes over the bus. steps [STEPS [LANES [BATCH]]] 200 16
- * 64 The last line is "N passed, N failed". */
+ * tolerance table; how many calls a step takes by the plan and how many nodes by CUDA; what goes over the
+ * bus. steps [STEPS [LANES [BATCH]]] 200 16 64 The last line is "N passed, N failed". */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -134,7 +134,7 @@ static void same_bits(struct fm_bench *b, int64_t batch, int lanes, int64_t step
 }
 
 /* The backend's own words: "a step of 64 examples, 11 calls:". */
-static void few_calls(struct fm_bench *b, int64_t batch, int most, struct fm_error *err)
+static int calls_of_plan(struct fm_bench *b, int64_t batch, struct fm_error *err)
 {
     struct fm_text text = {0};
     int calls = -1;
@@ -144,9 +144,51 @@ static void few_calls(struct fm_bench *b, int64_t batch, int most, struct fm_err
         if (comma) calls = (int)strtol(comma + 1, NULL, 10);
         printf("%s", text.data);
     }
-    check(calls > 0 && calls <= most, "%s: a step of %d examples takes %d calls, at most %d", b->net->name,
-          (int)batch, calls, most);
     fm_text_fini(&text);
+    return calls;
+}
+
+/* What CUDA says of the graph that it captured: its nodes without the one that tells the host, and its steps.
+ */
+static int64_t nodes_of_graph(struct fm_bench *b, int64_t batch, int *steps, struct fm_error *err)
+{
+    int64_t nodes = 0;
+    struct fm_lane *lane = open_lane(b, batch, 1, err);
+    *steps = 0;
+    if (lane && train(b, &lane, 1, 60, err) && b->backend->captured)
+        nodes = b->backend->captured(b->device, b->program, batch, steps);
+    if (lane) b->backend->lane_close(lane);
+    return nodes - 1;
+}
+
+static void few_calls(struct fm_bench *b, int64_t batch, int most, struct fm_error *err)
+{
+    const char *net = b->net->name;
+    int steps;
+    const int calls = calls_of_plan(b, batch, err);
+    const int64_t nodes = nodes_of_graph(b, batch, &steps, err);
+    check(calls > 0 && calls <= most, "%s: a step of %d examples takes %d calls, at most %d", net, (int)batch,
+          calls, most);
+    check(steps > 0 && nodes >= (int64_t)steps * calls,
+          "%s: the graph of %d steps has %lld nodes, %.2f a step; the plan has %d calls", net, steps,
+          (long long)nodes, steps ? (double)nodes / steps : 0, calls);
+}
+
+/* With Foldmill's own kernels every call of the plan is one node. */
+static void own_nodes(const struct fm_backend *cuda, const struct fm_bench_net *net, int64_t batch,
+                      struct fm_error *err)
+{
+    struct fm_bench b;
+    const struct fm_device_options options = {.lanes = 1, .kernels = FM_KERNELS_OWN};
+    int steps;
+    if (!check(!fm_bench_init(&b, cuda, &options, net, true, err), "%s: opens with own kernels", net->name))
+        return;
+    const int calls = calls_of_plan(&b, batch, err);
+    const int64_t nodes = nodes_of_graph(&b, batch, &steps, err);
+    check(steps > 0 && nodes == (int64_t)steps * calls,
+          "%s: with own kernels the graph of %d steps has %lld nodes, the plan %d calls a step", net->name,
+          steps, (long long)nodes, calls);
+    fm_bench_fini(&b);
 }
 
 static void little_traffic(struct fm_bench *b, int64_t batch, int64_t steps, struct fm_error *err)
@@ -194,6 +236,8 @@ static void check_net(const struct fm_backend *cuda, const struct fm_backend *cp
     struct fm_bench b;
     struct fm_error err = {0};
     const struct fm_device_options options = {.lanes = lanes};
+    /* The lanes of a device take all memory: one device after the other. */
+    own_nodes(cuda, net, batch, &err);
     if (!check(!fm_bench_init(&b, cuda, &options, net, true, &err), "%s: opens%s%s", net->name,
                err.code ? ": " : "", err.text))
         return;
