@@ -57,6 +57,15 @@ static const struct card *kind(int device)
     return &cards[0];
 }
 
+/* All but two are the same from sm_30 to sm_90, and those two are where a card has less in all. */
+struct fm_emulated_limits fm_emulated_limits(int device)
+{
+    const struct card *card = kind(device);
+    const int threads = card->threads_of_sm, shared = card->shared_optin;
+    return {threads < FM_EMULATED_THREADS ? (unsigned)threads : FM_EMULATED_THREADS, 64,  0x7fffffff, 65535,
+            (size_t)(shared < FM_EMULATED_SHARED ? shared : FM_EMULATED_SHARED),     4096};
+}
+
 static cudaError_t enter_card(const char *call, int device)
 {
     struct fm_emulated_clock clock;
@@ -149,15 +158,16 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     cudaError_t status = enter_card(__func__, device);
     if (status) return status;
     const struct card *card = kind(device);
+    const struct fm_emulated_limits limits = fm_emulated_limits(device);
     switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
-    case cudaDevAttrMaxBlockDimY: *value = FM_EMULATED_THREADS; break;
-    case cudaDevAttrMaxBlockDimZ: *value = 64; break;
-    case cudaDevAttrMaxGridDimX: *value = 0x7fffffff; break;
+    case cudaDevAttrMaxBlockDimY: *value = (int)limits.threads; break;
+    case cudaDevAttrMaxBlockDimZ: *value = (int)limits.depth; break;
+    case cudaDevAttrMaxGridDimX: *value = (int)limits.width; break;
     case cudaDevAttrMaxGridDimY:
-    case cudaDevAttrMaxGridDimZ: *value = 65535; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = FM_EMULATED_SHARED; break;
+    case cudaDevAttrMaxGridDimZ: *value = (int)limits.height; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)limits.shared; break;
     case cudaDevAttrTotalConstantMemory: *value = 65536; break;
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrMaxRegistersPerBlock:
@@ -193,7 +203,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     if (status) return status;
     if (!kernel) return fm_emulated_error(cudaErrorInvalidDeviceFunction);
     memset(attributes, 0, sizeof *attributes);
-    attributes->maxThreadsPerBlock = FM_EMULATED_THREADS;
+    attributes->maxThreadsPerBlock = (int)fm_emulated_limits(current).threads;
     const struct card *card = kind(current);
     attributes->binaryVersion = attributes->ptxVersion = card->major * 10 + card->minor;
     return cudaSuccess;

@@ -98,6 +98,13 @@ void fm_emulated_keep_fault(const char *text);
 
 /* card.cc */
 void fm_emulated_use_card(int card);
+/* What that card takes of a launch, shared memory without opting in; its attributes say the same. */
+struct fm_emulated_limits {
+    unsigned threads, depth; /* of a block: all, and in z */
+    unsigned width, height;  /* of a grid: in x, in y and z */
+    size_t shared, arguments;
+};
+struct fm_emulated_limits fm_emulated_limits(int card);
 
 /* fault.cc: runs work that may touch wild addresses; false when it did (counted and printed) */
 void fm_emulated_handlers(void);
@@ -152,7 +159,7 @@ struct fm_kernel {
     void (*thread)(const void *);
     const void *arguments;
     dim3 grid, block;
-    size_t shared;
+    size_t shared, most; /* dynamic; and static together with it, on this card */
 };
 void fm_emulated_run_kernel(const struct fm_kernel *kernel);
 bool fm_emulated_in_kernel(void);

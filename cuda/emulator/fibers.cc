@@ -445,6 +445,17 @@ static uint64_t stride_of(uint64_t blocks)
     }
 }
 
+/* A real launch would have failed; here it is known too late for that. */
+static void check_shared(const struct fm_kernel *kernel)
+{
+    const size_t written = fm_shared_written();
+    if (kernel->shared + written <= kernel->most) return;
+    fm_emulated_fault(
+        "at %s:%d: at least %zu bytes of static and %zu of dynamic shared memory, more than %zu",
+        kernel->file, kernel->line, written, kernel->shared, kernel->most);
+    fm_emulated_lose(cudaErrorLaunchFailure);
+}
+
 void fm_emulated_run_kernel(const struct fm_kernel *kernel)
 {
     if (!fm_shared_begin()) {
@@ -460,6 +471,7 @@ void fm_emulated_run_kernel(const struct fm_kernel *kernel)
                     (unsigned)(at / plane)};
         fm_shared_block(kernel->shared);
         run_block();
+        if (kernel->shared + fm_shared_static() > kernel->most && !b->failed) check_shared(kernel);
     }
     fm_emulated_counts()->switches += b->switches;
     b->switches = 0;

@@ -1,25 +1,32 @@
 /* Kernel launches: limits, arguments that are copied, work that is queued. */
+#include <stdio.h>
 #include <string.h>
 
 #include "emulator/core.h"
 #include "emulator/device.h"
 
-static const size_t ARGUMENTS = 4096; /* bytes, on every card */
-
-/* NULL, or what the card does not take. */
-static const char *beyond(dim3 grid, dim3 block, size_t shared, size_t bytes)
+/* False with a sentence about what the card does not take. What a kernel has in static shared memory is only
+ * known when it has run: fibers.cc. */
+static bool within(int card, dim3 grid, dim3 block, size_t shared, size_t bytes, char *why, size_t size)
 {
-    uint64_t threads = (uint64_t)block.x * block.y * block.z;
-    if (threads == 0) return "a block without threads";
-    if (threads > FM_EMULATED_THREADS || block.x > FM_EMULATED_THREADS || block.y > FM_EMULATED_THREADS)
-        return "more than 1,024 threads a block";
-    if (block.z > 64) return "a block deeper than 64";
-    if (!grid.x || !grid.y || !grid.z) return "a grid without blocks";
-    if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
-        return "a grid of more than 2,147,483,647 x 65,535 x 65,535 blocks";
-    if (shared > FM_EMULATED_SHARED) return "more than 48 KB of dynamic shared memory";
-    if (bytes > ARGUMENTS) return "more than 4,096 bytes of arguments";
-    return NULL;
+    const struct fm_emulated_limits most = fm_emulated_limits(card);
+    const uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    why[0] = 0;
+    if (threads == 0)
+        snprintf(why, size, "a block without threads");
+    else if (threads > most.threads || block.x > most.threads || block.y > most.threads)
+        snprintf(why, size, "more than %u threads a block", most.threads);
+    else if (block.z > most.depth)
+        snprintf(why, size, "a block deeper than %u", most.depth);
+    else if (!grid.x || !grid.y || !grid.z)
+        snprintf(why, size, "a grid without blocks");
+    else if (grid.x > most.width || grid.y > most.height || grid.z > most.height)
+        snprintf(why, size, "a grid of more than %u x %u x %u blocks", most.width, most.height, most.height);
+    else if (shared > most.shared)
+        snprintf(why, size, "more than %zu bytes of dynamic shared memory", most.shared);
+    else if (bytes > most.arguments)
+        snprintf(why, size, "more than %zu bytes of arguments", most.arguments);
+    return !why[0];
 }
 
 extern "C" cudaError_t fm_emulated_launch(const char *what, const char *file, int line,
@@ -29,11 +36,10 @@ extern "C" cudaError_t fm_emulated_launch(const char *what, const char *file, in
     struct fm_emulated_clock clock;
     cudaError_t status = fm_emulated_enter(what, cudaErrorLaunchOutOfResources);
     if (status) return status;
-    char name[96];
+    char name[96], why[128];
     fm_emulated_short_name(name, sizeof name, what);
     if (!fm_emulated_stream_check(stream, name)) return fm_emulated_error(cudaErrorInvalidResourceHandle);
-    const char *why = beyond(grid, block, shared, bytes);
-    if (why) {
+    if (!within(stream->card, grid, block, shared, bytes, why, sizeof why)) {
         fm_emulated_fault("launch of %s at %s:%d: %s", name, file, line, why);
         return fm_emulated_error(cudaErrorInvalidConfiguration);
     }
@@ -48,8 +54,9 @@ extern "C" cudaError_t fm_emulated_launch(const char *what, const char *file, in
     struct fm_task task = {};
     task.name = what;
     task.type = cudaGraphNodeTypeKernel;
+    const size_t most = fm_emulated_limits(stream->card).shared;
     task.work = std::make_shared<const fm_work>([=] {
-        struct fm_kernel kernel = {what, file, line, thread, copy.get(), grid, block, shared};
+        struct fm_kernel kernel = {what, file, line, thread, copy.get(), grid, block, shared, most};
         fm_emulated_run_kernel(&kernel);
     });
     return fm_emulated_error(fm_emulated_task(stream, task));

@@ -47,6 +47,8 @@ cudaError_t fm_probe_atomics(cudaStream_t stream, unsigned *out, int blocks, int
 /* out[0..2]: static and dynamic shared memory before anything was written, of the last of `blocks` blocks;
  * all blocks write to theirs at the end. out[3] = x[0]. */
 cudaError_t fm_probe_poison(cudaStream_t stream, float *out, const float *x, int blocks);
+/* The same kernel, one block: 132 bytes of static and so many of dynamic shared memory (128 at least). */
+cudaError_t fm_probe_shared(cudaStream_t stream, float *out, size_t dynamic);
 /* Does nothing, with any dimensions; `much`: with more than 4,096 bytes of arguments. */
 cudaError_t fm_probe_launch(cudaStream_t stream, struct dim3 grid, struct dim3 block, size_t shared,
                             int much);

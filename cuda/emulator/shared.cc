@@ -29,10 +29,20 @@ bool fm_shared_begin(void)
 
 void fm_shared_block(size_t bytes)
 {
-    if (__start_fm_emulated_shared)
-        memset(__start_fm_emulated_shared, 0xff,
-               (size_t)(__stop_fm_emulated_shared - __start_fm_emulated_shared));
+    if (__start_fm_emulated_shared) memset(__start_fm_emulated_shared, 0xff, fm_shared_static());
     bytes = (bytes + 15) / 16 * 16;
     fm_emulated_dynamic = dynamic + FM_EMULATED_SHARED - bytes;
     memset(fm_emulated_dynamic, 0xff, bytes);
+}
+
+size_t fm_shared_static(void)
+{
+    return __start_fm_emulated_shared ? (size_t)(__stop_fm_emulated_shared - __start_fm_emulated_shared) : 0;
+}
+
+size_t fm_shared_written(void)
+{
+    size_t written = 0, all = fm_shared_static();
+    for (size_t i = 0; i < all; i++) written += __start_fm_emulated_shared[i] != (char)0xff;
+    return written;
 }

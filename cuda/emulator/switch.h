@@ -46,5 +46,8 @@ void fm_stacks_reset(void); /* all are free again */
 
 bool fm_shared_begin(void);         /* false: this machine's memory is full */
 void fm_shared_block(size_t bytes); /* fills the next block's; so much of it dynamic */
+/* Bytes of all static shared memory, and those that the last block wrote: its kernel has at least so many. */
+size_t fm_shared_static(void);
+size_t fm_shared_written(void);
 
 #endif

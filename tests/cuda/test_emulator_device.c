@@ -246,6 +246,24 @@ Test(emulator_device, limits)
     end(&card, bad);
 }
 
+/* What is static is only known when the kernel has run, so the launch itself is let through. */
+Test(emulator_device, static_shared_memory_counts)
+{
+    FOR_ORDERS
+    {
+        struct card card = begin(orders[o]);
+        int most;
+        good(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlock, 0));
+        good(fm_probe_shared(card.stream, card.memory, (size_t)most - 132));
+        good(cudaStreamSynchronize(card.stream));
+        end(&card, 0);
+        card = begin(orders[o]);
+        good(fm_probe_shared(card.stream, card.memory, (size_t)most - 131));
+        cr_assert_eq(cudaStreamSynchronize(card.stream), cudaErrorLaunchFailure);
+        cr_assert(strstr(fm_emulator_fault(), "at least 132 bytes of static"), "%s", fm_emulator_fault());
+    }
+}
+
 /* Each mistake is told with the file, and the context is lost. */
 Test(emulator_device, mistakes_of_kernels)
 {
