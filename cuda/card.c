@@ -10,16 +10,6 @@
 
 #define LEAST_RESERVE (256 << 20)
 
-static int attribute(enum cudaDeviceAttr which, int number)
-{
-    int value = 0;
-    if (cudaDeviceGetAttribute(&value, which, number) != cudaSuccess) {
-        cudaGetLastError();
-        return 0;
-    }
-    return value;
-}
-
 int fm_card_usable(int number, char *why, size_t why_size)
 {
     cudaError_t status = cudaSetDevice(number);
@@ -60,25 +50,26 @@ int fm_card_open(struct fm_device *device, struct fm_card *card, int number, str
     if (status) return status;
     snprintf(card->name, sizeof card->name, "%.*s", (int)sizeof card->name - 1, properties.name);
     card->total = (int64_t)total;
-    card->watchdog = attribute(cudaDevAttrKernelExecTimeout, number) != 0;
+    int limited = 0;
+    if (FM_CUDA_NOTED(device, cudaDeviceGetAttribute(&limited, cudaDevAttrKernelExecTimeout, number)))
+        card->watchdog = limited != 0;
     card->opened = true;
-    return open_staging(device, card, err);
+    status = fm_cuda_alive(device, err);
+    return status ? status : open_staging(device, card, err);
 }
 
 void fm_card_close(struct fm_device *device, struct fm_card *card)
 {
     if (!card->opened) return;
-    if (!device->dead) cudaSetDevice(card->number);
+    FM_CUDA_NOTED(device, cudaSetDevice(card->number));
     fm_cuda_slots_free(device, card);
     fm_library_handles_close(device, card);
-    if (!device->dead) {
-        if (card->arena.base) cudaFree(card->arena.base);
-        for (int i = 0; i < 2; i++) {
-            if (card->staged[i]) cudaEventDestroy(card->staged[i]);
-            if (card->staging[i]) cudaFreeHost(card->staging[i]);
-        }
-        if (card->stream) cudaStreamDestroy(card->stream);
+    if (card->arena.base) FM_CUDA_NOTED(device, cudaFree(card->arena.base));
+    for (int i = 0; i < 2; i++) {
+        if (card->staged[i]) FM_CUDA_NOTED(device, cudaEventDestroy(card->staged[i]));
+        if (card->staging[i]) FM_CUDA_NOTED(device, cudaFreeHost(card->staging[i]));
     }
+    if (card->stream) FM_CUDA_NOTED(device, cudaStreamDestroy(card->stream));
     fm_arena_fini(&card->arena);
     fm_free(card->resident);
     *card = (struct fm_card){0};
@@ -128,7 +119,7 @@ int fm_card_arena(struct fm_device *device, struct fm_card *card, struct fm_erro
     status = fm_cuda_check(device, made, err, "make room for lanes on the card");
     if (status) return status;
     if (fm_arena_init(&card->arena, base, bytes)) {
-        cudaFree(base);
+        FM_CUDA_NOTED(device, cudaFree(base));
         return fm_fail_memory(err);
     }
     return 0;

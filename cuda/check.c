@@ -39,6 +39,16 @@ int fm_cuda_check(struct fm_device *device, cudaError_t status, struct fm_error 
     return FM_EDEVICE;
 }
 
+bool fm_cuda_noted(struct fm_device *device, cudaError_t status)
+{
+    if (status == cudaSuccess) return true;
+    if (is_sticky(status))
+        fm_cuda_check(device, status, NULL, "go on");
+    else
+        cudaGetLastError();
+    return false;
+}
+
 int fm_cuda_alive(const struct fm_device *device, struct fm_error *err)
 {
     if (!device->lost) return 0;

@@ -124,6 +124,10 @@ struct fm_device {
  * memory"); marks the device lost for errors after which CUDA cannot go on. FM_ENOMEM for want of memory,
  * FM_EDEVICE otherwise. `what` completes "could not ...". */
 int fm_cuda_check(struct fm_device *device, cudaError_t status, struct fm_error *err, const char *what);
+/* For calls that give something back, or whose failure is no matter otherwise: only marks the device lost if
+ * CUDA cannot go on. Whether the call succeeded; false without making it where no call may be made. */
+bool fm_cuda_noted(struct fm_device *device, cudaError_t status);
+#define FM_CUDA_NOTED(device, call) ((device)->dead ? false : fm_cuda_noted((device), (call)))
 /* 0, or FM_EDEVICE with the first reason: to be called before anything else by whatever would use CUDA. */
 int fm_cuda_alive(const struct fm_device *device, struct fm_error *err);
 int fm_card_use(struct fm_device *device, const struct fm_card *card,

@@ -180,9 +180,9 @@ static int upload_all(struct fm_device *device, struct fm_card *card, struct upl
 
 static void forget(struct fm_device *device, struct fm_card *card, struct fm_cuda_resident *own)
 {
-    if (own->memory && !device->dead) {
-        cudaSetDevice(card->number);
-        cudaFree(own->memory);
+    if (own->memory) {
+        FM_CUDA_NOTED(device, cudaSetDevice(card->number));
+        FM_CUDA_NOTED(device, cudaFree(own->memory));
     }
     resident_fini(own);
 }

@@ -67,34 +67,33 @@ static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
 #endif
 }
 
-static int64_t count_nodes(cudaGraph_t graph)
+static int64_t count_nodes(struct fm_device *device, cudaGraph_t graph)
 {
     size_t nodes = 0;
-    if (cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess) return (int64_t)nodes;
-    cudaGetLastError();
-    return 0;
+    return FM_CUDA_NOTED(device, cudaGraphGetNodes(graph, NULL, &nodes)) ? (int64_t)nodes : 0;
 }
 
 /* False when it cannot be had, for whatever reason; nothing is left behind then, of an error neither. */
 static bool capture(struct fm_lane *lane, const struct fm_cuda_work *work, int length,
                     struct fm_cuda_graph *made)
 {
+    struct fm_device *device = lane->device;
+    cudaStream_t stream = lane->slot->stream;
     struct fm_error ignored = {0};
     cudaGraph_t graph = NULL;
-    /* Failures in here must not mark the device lost: the same calls are then made directly. */
-    const bool lost = lane->device->lost;
-    if (cudaStreamBeginCapture(lane->slot->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
-        cudaGetLastError();
+    if (!FM_CUDA_NOTED(device, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)))
         return false;
-    }
+    /* What fails in here and leaves CUDA at work must not mark the device lost: the same calls are then made
+     * directly. */
+    const bool lost = device->lost;
     const int status = enqueue_calls(lane, work, length, &ignored);
-    bool ok = cudaStreamEndCapture(lane->slot->stream, &graph) == cudaSuccess && !status && graph;
-    if (ok) made->nodes = count_nodes(graph);
-    if (ok) ok = instantiate(&made->exec, graph) == cudaSuccess;
-    if (graph) cudaGraphDestroy(graph);
-    if (!ok) cudaGetLastError();
-    if (!ok && !lane->device->dead) lane->device->lost = lost;
-    return ok;
+    bool ok = FM_CUDA_NOTED(device, cudaStreamEndCapture(stream, &graph)) && !status && graph;
+    if (ok) made->nodes = count_nodes(device, graph);
+    if (ok) ok = FM_CUDA_NOTED(device, instantiate(&made->exec, graph));
+    if (graph) FM_CUDA_NOTED(device, cudaGraphDestroy(graph));
+    if (ok && !device->dead) return true;
+    if (!device->dead) device->lost = lost;
+    return false;
 }
 
 /* The graph for this chunk; NULL: run it directly. */
@@ -161,7 +160,7 @@ int fm_cuda_chunk(struct fm_lane *lane, const struct fm_cuda_work *work, int64_t
 
 void fm_cuda_graphs_free(struct fm_device *device, struct fm_cuda_slot *slot)
 {
-    for (int i = 0; i < slot->ngraphs && !device->dead; i++) cudaGraphExecDestroy(slot->graphs[i].exec);
+    for (int i = 0; i < slot->ngraphs; i++) FM_CUDA_NOTED(device, cudaGraphExecDestroy(slot->graphs[i].exec));
     slot->ngraphs = 0;
 }
 
@@ -172,8 +171,8 @@ void fm_cuda_graphs_keep(struct fm_device *device, struct fm_cuda_slot *slot, co
         const struct fm_cuda_graph *graph = &slot->graphs[i];
         if (!graph->scores || graph->scores == scores)
             slot->graphs[kept++] = *graph;
-        else if (!device->dead)
-            cudaGraphExecDestroy(graph->exec);
+        else
+            FM_CUDA_NOTED(device, cudaGraphExecDestroy(graph->exec));
     }
     slot->ngraphs = kept;
 }

@@ -244,7 +244,7 @@ static int fill_lane(struct fm_lane *lane, struct fm_error *err)
     status = write_record(lane, err);
     if (!status) status = write_weights(lane, err);
     /* Nothing may be under way to memory that is given back. */
-    if (status && !lane->device->dead) cudaStreamSynchronize(lane->card->stream);
+    if (status) FM_CUDA_NOTED(lane->device, cudaStreamSynchronize(lane->card->stream));
     return status;
 }
 
@@ -277,9 +277,9 @@ static void finish_stream(struct fm_lane *lane)
 {
     struct fm_cuda_slot *slot = lane->slot;
     const bool busy = (lane->first && lane->first->started) || lane->broken || lane->device->lost;
-    if (!busy || lane->device->dead) return;
-    cudaSetDevice(lane->card->number);
-    if (cudaStreamSynchronize(slot->stream) != cudaSuccess) cudaGetLastError();
+    if (!busy) return;
+    FM_CUDA_NOTED(lane->device, cudaSetDevice(lane->card->number));
+    FM_CUDA_NOTED(lane->device, cudaStreamSynchronize(slot->stream));
     slot->chunks = slot->words->through;
 }
 

@@ -102,10 +102,9 @@ void fm_profile_harvest(struct fm_device *device, struct fm_profile_marks *marks
     for (int i = 0; i + 1 < marks->count && !device->dead; i++) {
         float milliseconds = 0;
         if (!marks->calls[i]) continue;
-        if (cudaEventElapsedTime(&milliseconds, marks->events[i], marks->events[i + 1]) != cudaSuccess) {
-            cudaGetLastError();
+        if (!FM_CUDA_NOTED(device,
+                           cudaEventElapsedTime(&milliseconds, marks->events[i], marks->events[i + 1])))
             continue;
-        }
         /* Without memory for a new line the table lacks it; that is no reason to fail a run. */
         struct entry *entry = find_entry(device->profile, fm_cuda_call_name(marks->calls[i]));
         if (!entry) continue;
@@ -117,7 +116,7 @@ void fm_profile_harvest(struct fm_device *device, struct fm_profile_marks *marks
 
 void fm_profile_marks_free(struct fm_device *device, struct fm_profile_marks *marks)
 {
-    for (int i = 0; i < marks->made && !device->dead; i++) cudaEventDestroy(marks->events[i]);
+    for (int i = 0; i < marks->made; i++) FM_CUDA_NOTED(device, cudaEventDestroy(marks->events[i]));
     fm_free(marks->events);
     fm_free(marks->calls);
     *marks = (struct fm_profile_marks){0};

@@ -32,11 +32,9 @@ static void free_slot(struct fm_device *device, struct fm_cuda_slot *slot)
     for (int i = 0; i < FM_CUDA_FLIGHT; i++) fm_profile_marks_free(device, &slot->marks[i]);
     fm_cuda_graphs_free(device, slot);
     fm_cuda_timers_free(device, slot);
-    if (!device->dead) {
-        if (slot->results) cudaFreeHost(slot->results);
-        if (slot->words) cudaFreeHost(slot->words);
-        if (slot->stream) cudaStreamDestroy(slot->stream);
-    }
+    if (slot->results) FM_CUDA_NOTED(device, cudaFreeHost(slot->results));
+    if (slot->words) FM_CUDA_NOTED(device, cudaFreeHost(slot->words));
+    if (slot->stream) FM_CUDA_NOTED(device, cudaStreamDestroy(slot->stream));
     fm_free(slot);
 }
 

@@ -26,9 +26,9 @@ int fm_cuda_timers_make(struct fm_device *device, struct fm_cuda_slot *slot, str
 
 void fm_cuda_timers_free(struct fm_device *device, struct fm_cuda_slot *slot)
 {
-    for (int i = 0; i < FM_CUDA_FLIGHT && !device->dead; i++) {
-        if (slot->timers[i].begin) cudaEventDestroy(slot->timers[i].begin);
-        if (slot->timers[i].end) cudaEventDestroy(slot->timers[i].end);
+    for (int i = 0; i < FM_CUDA_FLIGHT; i++) {
+        if (slot->timers[i].begin) FM_CUDA_NOTED(device, cudaEventDestroy(slot->timers[i].begin));
+        if (slot->timers[i].end) FM_CUDA_NOTED(device, cudaEventDestroy(slot->timers[i].end));
     }
 }
 

@@ -72,7 +72,8 @@ extern "C" {
     X(FM_ESHAPE, -9, 2, "a network does not fit its input; that trial is invalid")                           \
     X(FM_EFAILED, -10, 1, "every valid trial failed")                                                        \
     X(FM_EDEVICE, -11, 75, "the device was lost")                                                            \
-    X(FM_EINTERNAL, -12, 1, "a mistake inside Foldmill")
+    X(FM_EINTERNAL, -12, 1, "a mistake inside Foldmill")                                                     \
+    X(FM_ELIBRARY, -13, 1, "a library that computes refused a call; that run fails")
 
 enum fm_code {
     FM_OK = 0,

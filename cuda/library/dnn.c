@@ -136,13 +136,13 @@ int fm_dnn_call_new(struct fm_dnn_call **made, struct fm_device *device, struct 
 void fm_dnn_call_free(struct fm_device *device, struct fm_dnn_call *call)
 {
     if (!call) return;
-    if (!device->dead) {
-        const struct fm_dnn_table *dnn = device->libraries->dnn;
-        if (call->convolution) dnn->convolution_destroy(call->convolution);
-        if (call->w) dnn->filter_destroy(call->w);
-        if (call->y) dnn->tensor_destroy(call->y);
-        if (call->x) dnn->tensor_destroy(call->x);
-    }
+    const struct fm_dnn_table *dnn = device->libraries->dnn;
+    if (call->convolution)
+        FM_LIBRARY_NOTED(device, dnn->convolution_destroy(call->convolution),
+                         "cudnnDestroyConvolutionDescriptor");
+    if (call->w) FM_LIBRARY_NOTED(device, dnn->filter_destroy(call->w), "cudnnDestroyFilterDescriptor");
+    if (call->y) FM_LIBRARY_NOTED(device, dnn->tensor_destroy(call->y), "cudnnDestroyTensorDescriptor");
+    if (call->x) FM_LIBRARY_NOTED(device, dnn->tensor_destroy(call->x), "cudnnDestroyTensorDescriptor");
     fm_free(call);
 }
 

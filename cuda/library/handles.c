@@ -21,6 +21,11 @@ static int judge_cuda(struct fm_device *device, const char *call, struct fm_erro
     return fm_cuda_check(device, status, err, what);
 }
 
+void fm_library_noted(struct fm_device *device, int status, const char *call)
+{
+    if (status) judge_cuda(device, call, NULL);
+}
+
 int fm_dnn_judge(struct fm_device *device, int status, const char *call, char *why, size_t why_size,
                  struct fm_error *err)
 {
@@ -49,14 +54,14 @@ int fm_dnn_check(struct fm_device *device, int status, const char *call, struct 
 {
     char why[160];
     const int code = fm_dnn_judge(device, status, call, why, sizeof why, err);
-    return code <= 0 ? code : fm_fail(err, FM_EDEVICE, "cuDNN failed: %s; --kernels own needs none", why);
+    return code <= 0 ? code : fm_fail(err, FM_ELIBRARY, "cuDNN failed: %s; --kernels own needs none", why);
 }
 
 int fm_blas_check(struct fm_device *device, int status, const char *call, struct fm_error *err)
 {
     char why[160];
     const int code = fm_blas_judge(device, status, call, why, sizeof why, err);
-    return code <= 0 ? code : fm_fail(err, FM_EDEVICE, "cuBLAS failed: %s; --kernels own needs none", why);
+    return code <= 0 ? code : fm_fail(err, FM_ELIBRARY, "cuBLAS failed: %s; --kernels own needs none", why);
 }
 
 /* Versions whose files hold no code for old cards (seen in the files, ../shared/cuda_matrix.md 1). What they
@@ -109,12 +114,13 @@ static int open_dnn(struct fm_device *device, struct fm_card *card, char *why, s
 
 static void close_blas(struct fm_device *device, struct fm_card *card)
 {
-    if (card->blas && !device->dead) device->libraries->blas->destroy(card->blas);
+    if (card->blas)
+        FM_LIBRARY_NOTED(device, device->libraries->blas->destroy(card->blas), "cublasDestroy_v2");
     card->blas = NULL;
 }
 static void close_dnn(struct fm_device *device, struct fm_card *card)
 {
-    if (card->dnn && !device->dead) device->libraries->dnn->destroy(card->dnn);
+    if (card->dnn) FM_LIBRARY_NOTED(device, device->libraries->dnn->destroy(card->dnn), "cudnnDestroy");
     card->dnn = NULL;
 }
 

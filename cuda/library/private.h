@@ -14,9 +14,14 @@ int fm_dnn_judge(struct fm_device *device, int status, const char *call, char *w
                  struct fm_error *err);
 int fm_blas_judge(struct fm_device *device, int status, const char *call, char *why, size_t why_size,
                   struct fm_error *err);
-/* The same where no is a failure: FM_EDEVICE. The device is not lost by it. */
+/* The same where no is a failure: FM_ELIBRARY, by which the device is not lost. */
 int fm_dnn_check(struct fm_device *device, int status, const char *call, struct fm_error *err);
 int fm_blas_check(struct fm_device *device, int status, const char *call, struct fm_error *err);
+
+/* As fm_cuda_noted, for what gives something of a library's back. */
+void fm_library_noted(struct fm_device *device, int status, const char *call);
+#define FM_LIBRARY_NOTED(device, expression, call)                                                           \
+    ((device)->dead ? (void)0 : fm_library_noted((device), (expression), (call)))
 
 struct fm_dnn_call {
     enum fm_dnn_direction direction;

@@ -23,8 +23,7 @@ static bool take(struct trial *t)
     if (t->card->arena.base) t->memory = fm_arena_take(&t->card->arena, t->bytes);
     t->of_arena = t->memory;
     if (t->memory) return true;
-    if (cudaMalloc((void **)&t->memory, (size_t)t->bytes) == cudaSuccess) return true;
-    cudaGetLastError();
+    if (FM_CUDA_NOTED(t->device, cudaMalloc((void **)&t->memory, (size_t)t->bytes))) return true;
     t->memory = NULL;
     return false;
 }
@@ -33,8 +32,8 @@ static void give(struct trial *t)
 {
     if (t->of_arena)
         fm_arena_give(&t->card->arena, t->memory);
-    else if (t->memory && !t->device->dead)
-        cudaFree(t->memory);
+    else if (t->memory)
+        FM_CUDA_NOTED(t->device, cudaFree(t->memory));
 }
 
 /* 0: cleared and ready; 1: no room; negative. */

@@ -292,6 +292,30 @@ Test(cuda_sweep, a_plan_that_loses_the_device_loses_it_once)
     expect_own(want, n);
 }
 
+/* That call after call is failed until one of a library's is found in the middle of a run. CUDA goes on, and
+ * so does every other run. */
+Test(cuda_sweep, what_a_library_refuses_fails_one_run)
+{
+    const struct ts_sweep sweep = {.journal = cli.journal};
+    long failed = 0;
+    for (int call = 400; !failed && call < 500; call += 4) {
+        char settings[64], name[16];
+        snprintf(name, sizeof name, "%d.db", call);
+        next_journal(name);
+        snprintf(settings, sizeof settings, "fail=%d", call);
+        const int code = run_with(settings, "--device cuda --kernels library --lanes 2");
+        if (code == 75) continue;
+        failed = ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE status = 'failed'");
+        cr_expect_eq(code, failed ? 1 : 0, "call %d: %s", call, cli.result.err);
+    }
+    cr_assert_eq(failed, 1);
+    cr_expect_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE reason_code = 'device' AND reason "
+                                         "LIKE 'cu%failed: cu%--kernels own needs none'"),
+                 1);
+    cr_expect_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE status = 'completed'"), 1);
+    cr_expect_eq(ts_sweep_number(&sweep, "SELECT count(*) FROM run WHERE suspect"), 0);
+}
+
 /* Bytes to the device beyond those of a shorter run, per epoch and run. */
 static double per_epoch(int samples)
 {
