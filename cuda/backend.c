@@ -20,6 +20,14 @@ static int open_device(struct fm_device **device, const struct fm_device_options
     return fm_cuda_open(device, options, err);
 }
 
+static void close_device(struct fm_device *device)
+{
+    fm_cuda_close(device);
+#ifdef FM_EMULATED
+    fm_emulator_closed();
+#endif
+}
+
 static void range(const char *name)
 {
     if (name)
@@ -31,7 +39,7 @@ static void range(const char *name)
 const struct fm_backend fm_backend_cuda = {
     .name = "cuda",
     .open = open_device,
-    .close = fm_cuda_close,
+    .close = close_device,
     .describe = fm_cuda_describe,
     .numbers = fm_cuda_numbers,
     .lanes = fm_cuda_lanes,

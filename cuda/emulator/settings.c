@@ -149,5 +149,6 @@ void fm_emulator_from_environment(void)
     } else {
         fprintf(stderr, "This GPU is emulated: right results, slowly. No real one is used.\n");
     }
+    settings.leaks = true;
     fm_emulator_reset(&settings);
 }

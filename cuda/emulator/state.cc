@@ -94,6 +94,14 @@ extern "C" void fm_emulator_count(struct fm_emulator_counts *counts)
     *counts = s->counts;
 }
 
+extern "C" void fm_emulator_closed(void)
+{
+    struct fm_emulator_counts counts;
+    fm_emulator_count(&counts);
+    if (!state()->settings.leaks || !counts.live) return;
+    fm_emulated_fault("%lld of what was made is left when the device is closed", (long long)counts.live);
+}
+
 extern "C" const char *fm_emulator_fault(void)
 {
     return state()->fault;
@@ -142,7 +150,7 @@ uint64_t fm_emulated_random(void)
 static bool fatal(int status)
 {
     return status == cudaErrorECCUncorrectable || status == cudaErrorNvlinkUncorrectable ||
-           status == cudaErrorContained ||
+           status == cudaErrorContained || status == cudaErrorUnknown ||
            (status >= cudaErrorIllegalAddress && status <= cudaErrorLaunchFailure &&
             status != cudaErrorLaunchOutOfResources && status != 708);
 }

@@ -2,15 +2,16 @@
 # Every CUDA, cuDNN and cuBLAS call of a small sweep on the emulated GPU fails in turn, once by itself and once
 # with all that come after it. The exit code says what happened, the emulator finds no mistake on the way out,
 # and the same command again ends with the results of an undisturbed run, or with those of own kernels where a plan
-# lost the device. FIRST, LAST, STEP choose the calls (every
-# second one, and every one in tests/cuda/test_cuda_lanes.c), KERNELS the kernels: both, side by side.
+# lost the device. Odd calls fail for good, even ones once (in tests/cuda/test_cuda_lanes.c every one does both);
+# fewer for want of memory and on two cards. FIRST, LAST, STEP choose other calls, KERNELS the kernels: both, side
+# by side.
 # shellcheck source=tests/slow/common.bash
 . "$(dirname "$0")/common.bash"
 
 if [ -z "${KERNELS:-}" ]; then
     for kernels in own library; do KERNELS=$kernels begin "$kernels" bash "tests/slow/${0##*/}"; done
-    check "every call fails, own kernels" ended own
-    check "every call fails, library kernels" ended library
+    check "calls fail, own kernels" ended own
+    check "calls fail, library kernels" ended library
     summary
 fi
 
@@ -25,9 +26,10 @@ train: {loss: categorical_crossentropy, batch_size: 64, epochs: 2, early_stoppin
 metric: {name: val_auc}
 END
 
-# run SETTINGS JOURNAL: results in $work/out, messages in $work/err.
+# run SETTINGS JOURNAL: results in $work/out, messages in $work/err. On $device, with $cards before SETTINGS.
+device=cuda cards=''
 run() {
-    FOLDMILL_EMULATOR=$1 "$foldmill" run "$work/s.yaml" --device cuda --kernels "$kernels" --lanes 2 --quiet --json \
+    FOLDMILL_EMULATOR=$cards$1 "$foldmill" run "$work/s.yaml" --device "$device" --kernels "$kernels" --lanes 2 --quiet --json \
         --journal "$2" >"$work/out" 2>"$work/err"
 }
 
@@ -40,7 +42,7 @@ judge() {
     case $code in
     0) grep -q '"code": "oom"' "$work/out" || chosen_otherwise "$journal" || "$tool" same "$work/expected" "$work/out" ;;
     1) grep -q 'every valid trial failed\|found no memory\|out of memory' "$work/err" ;;
-    2) grep -q 'cannot be used\|own needs none' "$work/err" ;;
+    2) grep -q 'cannot be used\|own needs none\|found no memory' "$work/err" ;;
     75) grep -q 'lost\|cannot be used\|could not\|no GPU' "$work/err" ;;
     *) return 1 ;;
     esac
@@ -59,12 +61,13 @@ goes_on() {
     fi
 }
 
-# Fails call after call, until $2 runs on end come through: there is no such call any more, or none that matters.
+# fail_all MORE MOST FIRST STEP: fails call after call, until MOST runs on end come through: there is no such call
+# any more, or none that matters. Want of memory need not lose the device.
 fail_all() {
-    local more=$1 most=$2 call=${FIRST:-1} untouched=0 wrong=0 lost=0 code journal
+    local more=$1 most=$2 call=${FIRST:-$3} step=${STEP:-$4} untouched=0 wrong=0 lost=0 code journal
     while [ "$untouched" -lt "$most" ] && [ "$call" -le "${LAST:-5000}" ]; do
         journal=$work/j$call$more.db
-        run "fail=$call$more" "$journal"
+        run "${cards:+,}fail=$call$more" "$journal"
         code=$?
         if ! judge "$code" "$journal"; then
             echo "call $call$more: exit $code: $(tail -n 3 "$work/err")"
@@ -79,10 +82,10 @@ fail_all() {
             fi
         fi
         rm -f "$journal"*
-        call=$((call + ${STEP:-2}))
+        call=$((call + step))
     done
     echo "Calls up to $call with '$more' and --kernels $kernels; $lost lost the device."
-    [ "$wrong" -eq 0 ] && { [ -n "${LAST:-}" ] || [ "$lost" -gt 0 ]; }
+    [ "$wrong" -eq 0 ] && { [ -n "${LAST:-}" ] || [ "$lost" -gt 0 ] || [[ $more = *status=2* ]]; }
 }
 
 kernels=own run '' "$work/own.db" || bad "an undisturbed run with own kernels"
@@ -94,7 +97,11 @@ for kernels in $KERNELS; do
     mv "$work/out" "$work/expected"
     "$tool" choices "$work/expected.db" >"$work/choices"
     rm -f "$work"/expected.db*
-    check "every call fails for good, $kernels kernels" fail_all ,sticky,status=719 2
-    check "every call fails once, $kernels kernels" fail_all '' 30
+    check "calls fail for good, $kernels kernels" fail_all ,sticky,status=719 2 1 2
+    check "calls fail once, $kernels kernels" fail_all '' 30 2 2
+    check "calls want memory, $kernels kernels" fail_all ,status=2 8 3 7
+    device=cuda:0,1 cards=cards=2
+    check "calls fail for good on two cards, $kernels kernels" fail_all ,sticky,status=719 2 5 9
+    device=cuda cards=''
 done
 summary
