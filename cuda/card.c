@@ -10,14 +10,19 @@
 
 #define LEAST_RESERVE (256 << 20)
 
-int fm_card_usable(int number, char *why, size_t why_size)
+static cudaError_t try_card(int number, char *why, size_t why_size)
 {
     cudaError_t status = cudaSetDevice(number);
     if (status == cudaSuccess) status = fm_cuda_code();
-    if (status == cudaSuccess) return 0;
+    if (status == cudaSuccess) return status;
     cudaGetLastError();
     fm_cuda_why(status, number, why, why_size);
-    return 1;
+    return status;
+}
+
+int fm_card_usable(int number, char *why, size_t why_size)
+{
+    return try_card(number, why, why_size) != cudaSuccess;
 }
 
 static int open_staging(struct fm_device *device, struct fm_card *card, struct fm_error *err)
@@ -41,7 +46,8 @@ int fm_card_open(struct fm_device *device, struct fm_card *card, int number, str
     struct cudaDeviceProp properties;
     size_t free_bytes = 0, total = 0;
     *card = (struct fm_card){.number = number};
-    if (fm_card_usable(number, why, sizeof why))
+    /* Cards that are open already are closed then, without a call where none may be made. */
+    if (!FM_CUDA_NOTED(device, try_card(number, why, sizeof why)))
         return fm_fail(err, FM_EDEVICE, "card %d cannot be used: %s", number, why);
     int status =
         fm_cuda_check(device, cudaGetDeviceProperties(&properties, number), err, "ask about the card");

@@ -296,6 +296,33 @@ Test(cuda_cards, like_cards_are_taken_whatever_stands_beside_them)
     nothing_wrong("one card");
 }
 
+/* Cards that are open already must not be asked for anything, not even to be closed, once another has lost
+ * the context; after any other failure they are closed. */
+Test(cuda_cards, no_call_follows_a_loss_while_several_are_opened)
+{
+    struct fm_emulator_counts counts;
+    for (int lost = 0; lost < 2; lost++) {
+        int failed = 0, call = 0;
+        for (int status = -1; status; failed += status != 0) {
+            const struct fm_device_options options = {.select = "0,1,2"};
+            struct fm_device *device = NULL;
+            struct fm_error err = {0};
+            start((struct fm_emulator_settings){
+                .cards = 3, .fail_call = ++call, .fail_status = lost ? 719 : 46, .fail_sticky = lost});
+            status = fm_cuda_open(&device, &options, &err);
+            fm_emulator_count(&counts);
+            if (!status && counts.calls >= call) status = 1; /* a failure that is no matter */
+            fm_cuda_close(device);
+            fm_emulator_count(&counts);
+            cr_expect_eq(counts.faults, 0, "call %d: %s", call, fm_emulator_fault());
+            cr_expect_eq(counts.calls_after_loss, 0, "call %d: %d calls after the loss (%s)", call,
+                         (int)counts.calls_after_loss, err.text);
+            if (!lost) cr_expect_eq(counts.live, 0, "call %d: %d objects are left", call, (int)counts.live);
+        }
+        cr_expect_gt(failed, 40);
+    }
+}
+
 Test(cuda_cards, the_list_names_each_kind)
 {
     struct fm_text list = {0};
