@@ -138,8 +138,8 @@ static int open_libraries(struct fm_device *device, struct fm_error *err)
         snprintf(device->why_no_library, sizeof device->why_no_library, "--kernels own");
         return 0;
     }
-    int status = fm_libraries_open(&libraries, FM_CUDA_MAJOR, device->why_no_library,
-                                   sizeof device->why_no_library, err);
+    int status = fm_libraries_open(&libraries, FM_CUDA_MAJOR, device->kind.major * 10 + device->kind.minor,
+                                   device->why_no_library, sizeof device->why_no_library, err);
     if (status) return status;
     device->libraries = libraries;
     for (int i = 0; !status && i < device->ncards; i++) {

@@ -46,6 +46,22 @@ static void list_libraries(struct fm_text *text, const struct fm_cuda_libraries 
     fm_text_add_string(text, "\n");
 }
 
+/* The architecture of all cards that can be used; 0 when they differ. */
+static int common_architecture(int count)
+{
+    char why[256];
+    int common = 0;
+    for (int number = 0; number < count; number++) {
+        int major = 0, minor = 0;
+        if (fm_card_usable(number, why, sizeof why)) continue;
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number);
+        if (common && common != major * 10 + minor) return 0;
+        common = major * 10 + minor;
+    }
+    return common;
+}
+
 int fm_cuda_list(struct fm_text *text, bool libraries, struct fm_error *err)
 {
     struct fm_cuda_libraries *opened = NULL;
@@ -59,7 +75,8 @@ int fm_cuda_list(struct fm_text *text, bool libraries, struct fm_error *err)
     }
     for (int number = 0; number < count; number++) usable += !fm_card_usable(number, why, sizeof why);
     if (libraries && usable) {
-        const int status = fm_libraries_open(&opened, FM_CUDA_MAJOR, why, sizeof why, err);
+        const int status =
+            fm_libraries_open(&opened, FM_CUDA_MAJOR, common_architecture(count), why, sizeof why, err);
         if (status) return status;
     }
     for (int number = 0; number < count; number++) list_card(text, number, opened);

@@ -150,7 +150,7 @@ int fm_cuda_profile(struct fm_device *device, struct fm_text *text, struct fm_er
         device_time += entry->seconds;
         add_line(text, entry->name, entry->seconds, wall, entry->count);
     }
-    add_line(text, "nothing, or lanes side by side (negative)", wall - device_time, wall, 0);
+    add_line(text, "begin, end, copies, idle; less what overlaps", wall - device_time, wall, 0);
     add_line(text, "together: wall time", wall, wall, 0);
     fm_text_add(text, "On the host:\n");
     add_line(text, "launching", profile->launching, wall, 0);

@@ -29,11 +29,14 @@ extern "C" {
 
 /* NULL when the settings say no_library. */
 const struct fm_dnn_table *fm_emulator_dnn(void);
+/* A second cuDNN that is found after the first; NULL unless `behind` is set. */
+const struct fm_dnn_table *fm_emulator_dnn_behind(void);
 const struct fm_blas_table *fm_emulator_blas(void);
 
 /* For tests; all zero is what stands otherwise. Stays until it is set again. */
 struct fm_emulator_library {
     int cudnn;      /* version, 0 = 91900, or 91002 for a card that needs it */
+    int behind;     /* version of a second cuDNN, 8.0 or newer; 0 = there is none */
     int built_for;  /* CUDA's, 0 = CUDART_VERSION */
     int old_blas;   /* cuBLAS has no cublasSetWorkspace_v2, as that of CUDA 10 */
     int no_choice;  /* no algorithm is usable */

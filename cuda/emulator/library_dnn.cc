@@ -47,6 +47,7 @@ static size_t version(void)
     const bool old = strcmp(settings->card, "gtx1060") == 0 || strcmp(settings->others, "gtx1060") == 0;
     return old ? 91002 : 91900;
 }
+static size_t version_behind(void) { return (size_t)fm_emulated_library()->behind; }
 static size_t cudart_version(void)
 {
     return fm_emulated_library()->built_for ? (size_t)fm_emulated_library()->built_for : CUDART_VERSION;
@@ -278,4 +279,13 @@ const struct fm_dnn_table *fm_emulator_dnn(void)
     t->forward = fm_emulated_dnn_forward, t->backward_data = fm_emulated_dnn_backward_data;
     t->backward_filter = fm_emulated_dnn_backward_filter;
     return fm_emulated_settings()->no_library ? NULL : t;
+}
+
+const struct fm_dnn_table *fm_emulator_dnn_behind(void)
+{
+    static struct fm_dnn_table table;
+    if (!fm_emulator_dnn() || !fm_emulated_library()->behind) return NULL;
+    table = *fm_emulator_dnn();
+    table.version = version_behind;
+    return &table;
 }

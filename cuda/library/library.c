@@ -71,11 +71,15 @@ static enum fm_load get_blas(struct fm_blas_table *table, int cuda_major, char *
     return fm_load_blas(table, cuda_major, folder, folder_size, why, why_size);
 #endif
 }
-static enum fm_load get_dnn(struct fm_dnn_table *table, int version, char *folder, size_t folder_size,
-                            char *why, size_t why_size)
+static enum fm_load get_dnn(struct fm_dnn_table *table, unsigned *tried, int cuda_major, char *folder,
+                            size_t folder_size, char *why, size_t why_size)
 {
 #ifdef FM_EMULATED
-    const struct fm_dnn_table *theirs = version == 9 ? fm_emulator_dnn() : NULL;
+    const struct fm_dnn_table *theirs = *tried == 0   ? fm_emulator_dnn()
+                                        : *tried == 1 ? fm_emulator_dnn_behind()
+                                                      : NULL;
+    (void)cuda_major;
+    *tried = 2 * *tried + 1;
     snprintf(folder, folder_size, "the emulator");
     if (theirs)
         *table = *theirs;
@@ -83,7 +87,7 @@ static enum fm_load get_dnn(struct fm_dnn_table *table, int version, char *folde
         snprintf(why, why_size, "the emulator was told to have no cuDNN");
     return theirs ? FM_LOADED : FM_LOAD_ABSENT;
 #else
-    return fm_load_dnn(table, version, folder, folder_size, why, why_size);
+    return fm_load_dnn(table, tried, cuda_major, folder, folder_size, why, why_size);
 #endif
 }
 
@@ -110,8 +114,8 @@ static enum fm_load open_blas(struct fm_cuda_libraries *libraries, int cuda_majo
         snprintf(
             reason, sizeof reason,
             "no cuBLAS: the one in %s is of CUDA %d, this is Foldmill's half for CUDA %d: name the right "
-            "one's folder in FOLDMILL_LIBDIRS",
-            folder, version[0], cuda_major);
+            "one's folder in FOLDMILL_LIBDIRS_%d",
+            folder, version[0], cuda_major, cuda_major);
         add_reason(reasons, reason);
         return FM_LOAD_REFUSED;
     }
@@ -138,7 +142,7 @@ static void show_version(int64_t version, char *text, size_t size)
 }
 
 /* False with a reason when this cuDNN is of no use here. */
-static bool accept_dnn(struct fm_cuda_libraries *libraries, int cuda_major, const char *folder,
+static bool accept_dnn(const struct fm_cuda_libraries *libraries, int cuda_major, const char *folder,
                        struct reasons *reasons)
 {
     const struct fm_dnn_table *dnn = libraries->dnn;
@@ -150,8 +154,8 @@ static bool accept_dnn(struct fm_cuda_libraries *libraries, int cuda_major, cons
         snprintf(
             reason, sizeof reason,
             "no cuDNN: version %s in %s was built for CUDA %d, this is Foldmill's half for CUDA %d: name "
-            "the right one's folder in FOLDMILL_LIBDIRS",
-            shown, folder, built_for, cuda_major);
+            "the right one's folder in FOLDMILL_LIBDIRS_%d",
+            shown, folder, built_for, cuda_major, cuda_major);
         add_reason(reasons, reason);
         return false;
     }
@@ -160,39 +164,63 @@ static bool accept_dnn(struct fm_cuda_libraries *libraries, int cuda_major, cons
         add_reason(reasons, reason);
         return false;
     }
-    libraries->cudnn = version;
-    const size_t used = strlen(libraries->from);
-    snprintf(libraries->from + used, sizeof libraries->from - used, ", cuDNN %s in %s", shown, folder);
     return true;
 }
 
-static bool open_dnn(struct fm_cuda_libraries *libraries, int cuda_major, struct reasons *reasons)
+static void take_dnn(struct fm_cuda_libraries *libraries, const char *folder)
+{
+    char shown[32];
+    libraries->cudnn = (int64_t)libraries->dnn->version();
+    show_version(libraries->cudnn, shown, sizeof shown);
+    const size_t used = strlen(libraries->from);
+    snprintf(libraries->from + used, sizeof libraries->from - used, ", cuDNN %s in %s", shown, folder);
+}
+
+/* The first that is of use. One without code for the cards (sm; 0 = any) stands back for the next version,
+ * but where there is no better one it is taken: that it is of no use, handles.c says of each card. */
+static bool open_dnn(struct fm_cuda_libraries *libraries, int cuda_major, int sm, struct reasons *reasons)
 {
     const size_t before = reasons->used;
-    char folder[256] = "", why[256] = "";
-    for (int version = 9; version >= 7; version--) {
-        const enum fm_load status = get_dnn(libraries->dnn, version, folder, sizeof folder, why, sizeof why);
-        if (status == FM_LOADED && accept_dnn(libraries, cuda_major, folder, reasons)) {
-            /* Why it is not another one is of no use any more. */
-            if (before < reasons->size) reasons->text[before] = '\0';
-            reasons->used = before;
-            return true;
-        }
+    char folder[256] = "", why[256] = "", codeless_folder[256] = "";
+    struct fm_dnn_table codeless = {0};
+    unsigned tried = 0;
+    enum fm_load status;
+    bool found = false;
+    while (!found && (status = get_dnn(libraries->dnn, &tried, cuda_major, folder, sizeof folder, why,
+                                       sizeof why)) != FM_LOAD_ABSENT) {
         if (status == FM_LOAD_REFUSED) {
             char reason[320];
             snprintf(reason, sizeof reason, "no cuDNN: %s", why);
             add_reason(reasons, reason);
+            continue;
         }
+        if (!accept_dnn(libraries, cuda_major, folder, reasons)) continue;
+        found =
+            sm == 0 || fm_dnn_has_code(sm / 10, sm % 10, (int64_t)libraries->dnn->version(), why, sizeof why);
+        if (found || codeless.version) continue;
+        codeless = *libraries->dnn;
+        memcpy(codeless_folder, folder, sizeof folder);
     }
-    if (reasons->used == before)
+    if (!found && codeless.version) {
+        *libraries->dnn = codeless;
+        memcpy(folder, codeless_folder, sizeof folder);
+        found = true;
+    }
+    if (found) {
+        take_dnn(libraries, folder);
+        /* Why it is not another one is of no use any more. */
+        if (before < reasons->size) reasons->text[before] = '\0';
+        reasons->used = before;
+    } else if (reasons->used == before) {
         add_reason(reasons,
                    "no cuDNN: neither version 9 nor 8 nor 7 was found: install one for this CUDA, or "
                    "name its folder in FOLDMILL_LIBDIRS");
-    return false;
+    }
+    return found;
 }
 
-int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char *why, size_t why_size,
-                      struct fm_error *err)
+int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, int sm, char *why,
+                      size_t why_size, struct fm_error *err)
 {
     struct reasons reasons = {why, why_size, 0};
     if (why_size) why[0] = '\0';
@@ -210,7 +238,7 @@ int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char
     if (!there)
         add_reason(&reasons,
                    "cuDNN is not opened without cuBLAS, because some versions end the program then");
-    if (!there || !open_dnn(l, cuda_major, &reasons)) {
+    if (!there || !open_dnn(l, cuda_major, sm, &reasons)) {
         fm_free(l->dnn);
         l->dnn = NULL;
     }

@@ -5,11 +5,13 @@
  * wherever those are at hand.
  *
  * Opening: cublasLt, cublas, then cuDNN (cuDNN 8 calls abort() without cuBLAS), each first in the folders of
- * FOLDMILL_LIBDIRS, then in those named when the plug-in was built (FM_LIBDIRS), then on the loader's path;
- * cuDNN 9, 8, 7 in turn; a cuBLAS 10 is opened for cuDNN alone; refused when built for another CUDA major
- * version (cudnnGetCudartVersion). All parts of cuDNN from the same folder. Environment variables that change
- * results (NVIDIA_TF32_OVERRIDE, all CUBLAS* and CUDNN_*) are unset before. RTLD_LOCAL where possible, never
- * closed.
+ * FOLDMILL_LIBDIRS_13 (or _12, _11, _10: the plug-in's CUDA major version), then of FOLDMILL_LIBDIRS, then in
+ * those named when the plug-in was built (FM_LIBDIRS), then on the loader's path. A folder is asked for cuDNN
+ * 9, 8 and 7 before the next one is, so a named 8 goes before any 9 of the system. One without code for the
+ * cards gives way to one of another major version further on. A cuBLAS 10 is opened for cuDNN alone; refused
+ * when built for another CUDA major version (cudnnGetCudartVersion). All parts of cuDNN from the same folder.
+ * Environment variables that change results (NVIDIA_TF32_OVERRIDE, all CUBLAS* and CUDNN_*) are unset before.
+ * RTLD_LOCAL where possible, never closed.
  *
  * One handle of each library per card. cuBLAS: PEDANTIC math, the lane's fixed workspace set again after
  * every SetStream. cuDNN: FMA math, one algorithm per call: the first of cudnnGetConvolution*Algorithm_v7's
@@ -29,11 +31,12 @@ struct fm_cuda_libraries {
     int64_t cudnn, cublas;      /* versions: 91900, 130100; 0 = not there */
     char from[512];             /* where they were found, with what is there for cuDNN only */
 };
-/* Opens what there is for this CUDA major version. 0 with libraries->dnn or blas NULL and a sentence in `why`
+/* Opens what there is for this CUDA major version, rather a cuDNN with code for `sm` (75 = sm_75; 0: cards
+ * differ, the first is taken) than one without. 0 with libraries->dnn or blas NULL and a sentence in `why`
  * when one cannot be used (`why` is "" otherwise); negative only for want of host memory. free forgets the
  * tables; the libraries stay open. */
-int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, char *why, size_t why_size,
-                      struct fm_error *err);
+int fm_libraries_open(struct fm_cuda_libraries **libraries, int cuda_major, int sm, char *why,
+                      size_t why_size, struct fm_error *err);
 void fm_libraries_free(struct fm_cuda_libraries *libraries);
 /* Whether this version of cuDNN has code for an architecture; if not, `why` says which one has. */
 bool fm_dnn_has_code(int major, int minor, int64_t cudnn, char *why, size_t why_size);

@@ -67,12 +67,26 @@ static void *open_in(const char *folder, const char *file, int flags)
     return n > 0 && (size_t)n < sizeof path ? dlopen(path, flags) : NULL;
 }
 
-/* The first folder of `list` that has the file. */
-static bool find_in_list(const char *list, const char *file, char *folder, size_t folder_size)
+/* The named folders one after the other: those of FOLDMILL_LIBDIRS_13 (or what the CUDA version is), of
+ * FOLDMILL_LIBDIRS, of FM_LIBDIRS. */
+struct named {
+    int cuda_major;
+    int lists;        /* asked */
+    const char *rest; /* of the latest */
+};
+static bool next_named(struct named *named, char *folder, size_t folder_size)
 {
-    while (next_folder(&list, folder, folder_size))
-        if (exists(folder, file)) return true;
-    return false;
+    char variable[48];
+    while (!next_folder(&named->rest, folder, folder_size)) {
+        snprintf(variable, sizeof variable, "FOLDMILL_LIBDIRS_%d", named->cuda_major);
+        switch (named->lists++) {
+        case 0: named->rest = getenv(variable); break;
+        case 1: named->rest = getenv("FOLDMILL_LIBDIRS"); break;
+        case 2: named->rest = FM_LIBDIRS; break;
+        default: return false;
+        }
+    }
+    return true;
 }
 
 /* The folder of the file that holds `address`. */
@@ -87,28 +101,39 @@ static bool folder_of(const void *address, char *folder, size_t folder_size)
     return true;
 }
 
-/* Opens `file` from the first named folder that has it, else by its bare name; `symbol` is one of its
- * functions, which tells where the loader found it. */
-static enum fm_load open_first(void **handle, const char *file, const char *symbol, int flags, char *folder,
-                               size_t folder_size, char *why, size_t why_size)
+static enum fm_load cannot_open(const char *file, char *why, size_t why_size)
 {
-    if (find_in_list(getenv("FOLDMILL_LIBDIRS"), file, folder, folder_size) ||
-        find_in_list(FM_LIBDIRS, file, folder, folder_size)) {
-        *handle = open_in(folder, file, flags);
-    } else {
-        *handle = dlopen(file, flags);
-        if (!*handle) {
-            snprintf(why, why_size, "%s was not found: install it, or name its folder in FOLDMILL_LIBDIRS",
-                     file);
-            return FM_LOAD_ABSENT;
-        }
-        const void *address = dlsym(*handle, symbol);
-        if (!address || !folder_of(address, folder, folder_size)) snprintf(folder, folder_size, ".");
-    }
-    if (*handle) return FM_LOADED;
     const char *reason = dlerror();
     snprintf(why, why_size, "%s cannot be opened: %s", file, reason ? reason : "unknown reason");
     return FM_LOAD_REFUSED;
+}
+
+/* Opens `file` by its bare name; `symbol` is one of its functions, which tells where the loader found it. */
+static enum fm_load open_bare(void **handle, const char *file, const char *symbol, int flags, char *folder,
+                              size_t folder_size)
+{
+    *handle = dlopen(file, flags);
+    if (!*handle) return FM_LOAD_ABSENT;
+    const void *address = dlsym(*handle, symbol);
+    if (!address || !folder_of(address, folder, folder_size)) snprintf(folder, folder_size, ".");
+    return FM_LOADED;
+}
+
+/* From the first named folder that has it, else by its bare name. */
+static enum fm_load open_blas_file(void **handle, const char *file, const char *symbol, int cuda_major,
+                                   char *folder, size_t folder_size, char *why, size_t why_size)
+{
+    const int flags = RTLD_NOW | RTLD_GLOBAL;
+    struct named named = {.cuda_major = cuda_major};
+    while (next_named(&named, folder, folder_size)) {
+        if (!exists(folder, file)) continue;
+        *handle = open_in(folder, file, flags);
+        return *handle ? FM_LOADED : cannot_open(file, why, why_size);
+    }
+    const enum fm_load status = open_bare(handle, file, symbol, flags, folder, folder_size);
+    if (status == FM_LOAD_ABSENT)
+        snprintf(why, why_size, "%s was not found: install it, or name its folder in FOLDMILL_LIBDIRS", file);
+    return status;
 }
 
 /* `newest` may be missing: FM_LOADED_OLD. NULL: none may. */
@@ -139,11 +164,10 @@ enum fm_load fm_load_blas(struct fm_blas_table *table, int cuda_major, char *fol
     snprintf(file, sizeof file, "libcublas.so.%d", cuda_major);
     void *handle;
     enum fm_load status =
-        open_first(&handle, lt, "cublasLtCreate", RTLD_NOW | RTLD_GLOBAL, folder, folder_size, why, why_size);
+        open_blas_file(&handle, lt, "cublasLtCreate", cuda_major, folder, folder_size, why, why_size);
     /* cuBLAS of CUDA 10.0 had no such part; where it is needed, opening cuBLAS says so. */
     if (status == FM_LOAD_REFUSED) return status;
-    status = open_first(&handle, file, "cublasCreate_v2", RTLD_NOW | RTLD_GLOBAL, folder, folder_size, why,
-                        why_size);
+    status = open_blas_file(&handle, file, "cublasCreate_v2", cuda_major, folder, folder_size, why, why_size);
     if (status != FM_LOADED) return status;
     return get_symbols(handle, file, folder, blas_symbols, sizeof blas_symbols / sizeof blas_symbols[0],
                        "cublasSetWorkspace_v2", table, why, why_size);
@@ -162,27 +186,58 @@ static enum fm_load open_parts(int version, const char *folder, int flags, char 
                      version, folder, file);
             return FM_LOAD_REFUSED;
         }
-        if (!open_in(folder, file, flags)) {
-            const char *reason = dlerror();
-            snprintf(why, why_size, "%s cannot be opened: %s", file, reason ? reason : "unknown reason");
-            return FM_LOAD_REFUSED;
-        }
+        if (!open_in(folder, file, flags)) return cannot_open(file, why, why_size);
     }
     return FM_LOADED;
 }
 
-enum fm_load fm_load_dnn(struct fm_dnn_table *table, int version, char *folder, size_t folder_size, char *why,
-                         size_t why_size)
+/* Local was tried with 9, global with 8. */
+static int dnn_flags(int version)
 {
-    /* Local was tried with 9, global with 8. */
-    const int flags = RTLD_NOW | (version >= 9 ? RTLD_LOCAL : RTLD_GLOBAL);
+    return RTLD_NOW | (version >= 9 ? RTLD_LOCAL : RTLD_GLOBAL);
+}
+
+static void dnn_file(int version, char *file, size_t size)
+{
+    snprintf(file, size, "libcudnn.so.%d", version);
+}
+
+/* The next version that was not tried, folder by folder, then on the loader's path: `*version`. */
+static enum fm_load open_next_dnn(void **handle, unsigned tried, int cuda_major, int *version, char *folder,
+                                  size_t folder_size, char *why, size_t why_size)
+{
     char file[64];
-    snprintf(file, sizeof file, "libcudnn.so.%d", version);
+    struct named named = {.cuda_major = cuda_major};
+    while (next_named(&named, folder, folder_size)) {
+        for (*version = 9; *version >= 7; --*version) {
+            dnn_file(*version, file, sizeof file);
+            if ((tried >> *version & 1) || !exists(folder, file)) continue;
+            *handle = open_in(folder, file, dnn_flags(*version));
+            return *handle ? FM_LOADED : cannot_open(file, why, why_size);
+        }
+    }
+    for (*version = 9; *version >= 7; --*version) {
+        if (tried >> *version & 1) continue;
+        dnn_file(*version, file, sizeof file);
+        if (open_bare(handle, file, "cudnnGetVersion", dnn_flags(*version), folder, folder_size) == FM_LOADED)
+            return FM_LOADED;
+    }
+    return FM_LOAD_ABSENT;
+}
+
+enum fm_load fm_load_dnn(struct fm_dnn_table *table, unsigned *tried, int cuda_major, char *folder,
+                         size_t folder_size, char *why, size_t why_size)
+{
     void *handle;
+    int version;
+    char file[64];
     enum fm_load status =
-        open_first(&handle, file, "cudnnGetVersion", flags, folder, folder_size, why, why_size);
-    if (status == FM_LOADED) status = open_parts(version, folder, flags, why, why_size);
+        open_next_dnn(&handle, *tried, cuda_major, &version, folder, folder_size, why, why_size);
+    if (status == FM_LOAD_ABSENT) return status;
+    *tried |= 1U << version;
+    if (status == FM_LOADED) status = open_parts(version, folder, dnn_flags(version), why, why_size);
     if (status != FM_LOADED) return status;
+    dnn_file(version, file, sizeof file);
     return get_symbols(handle, file, folder, dnn_symbols, sizeof dnn_symbols / sizeof dnn_symbols[0], NULL,
                        table, why, why_size);
 }

@@ -135,7 +135,7 @@ static double busy(const struct fm_backend *backend, const struct fm_bench_net *
     if (!fm_bench_lane(&b, batch, &lane, err) && !run(&b, &lane, 1, 0, steps, err) &&
         !backend->profile(b.device, &text, err) && text.data) {
         result = (seconds_of(text.data, "together: wall time") -
-                  seconds_of(text.data, "nothing, or lanes side by side (negative)")) /
+                  seconds_of(text.data, "begin, end, copies, idle; less what overlaps")) /
                  (double)steps;
         if (show)
             printf("\n%s, batch %d, %d steps call by call:\n%s\n", net->name, (int)batch, (int)steps,

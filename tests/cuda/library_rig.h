@@ -28,8 +28,8 @@ static inline int rig_open(struct rig *r, struct fm_error *err)
     r->device.ncards = 1;
     r->device.kind.major = 9;
     struct fm_cuda_libraries *libraries = NULL;
-    int status =
-        fm_libraries_open(&libraries, MAJOR, r->device.why_no_library, sizeof r->device.why_no_library, err);
+    int status = fm_libraries_open(&libraries, MAJOR, 90, r->device.why_no_library,
+                                   sizeof r->device.why_no_library, err);
     r->device.libraries = libraries;
     if (!status) status = fm_library_handles_open(&r->device, r->card, err);
     if (status) return status;

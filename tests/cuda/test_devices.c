@@ -144,3 +144,22 @@ Test(cuda_devices, a_plan_with_an_old_cublas_has_cudnn_s_convolutions_and_own_pr
                     &(struct fm_emulator_library){.old_blas = 1, .cudnn = 7605}, "is too old for products",
                     true, false);
 }
+
+Test(cuda_devices, a_cudnn_without_code_gives_way_to_one_that_has_it)
+{
+    struct fm_text text = {0};
+    const struct fm_emulator_settings old = {.card = "gtx1060"}, new = {.card = "h200"};
+    const struct fm_emulator_library both = {.cudnn = 91900, .behind = 8907};
+    list(&text, true, &old, &both);
+    cr_expect(!strstr(text.data, "no cuDNN") && strstr(text.data, " cuDNN 8907, cuBLAS ") &&
+                  strstr(text.data, "cuDNN 8.9.7 in"),
+              "%s", text.data);
+    text.size = 0;
+    list(&text, true, &new, &both); /* this card needs no other than the first */
+    cr_expect(strstr(text.data, " cuDNN 91900, cuBLAS ") && !strstr(text.data, "8907"), "%s", text.data);
+    text.size = 0;
+    list(&text, true, &old,
+         &(struct fm_emulator_library){.cudnn = 91900, .behind = 91100}); /* nor has that */
+    cr_expect(strstr(text.data, no_code) && strstr(text.data, " cuDNN 91900, cuBLAS "), "%s", text.data);
+    fm_text_fini(&text);
+}

@@ -373,7 +373,7 @@ static void refused(const struct fm_emulator_library *world, int cuda_major, boo
     struct fm_cuda_libraries *libraries;
     struct fm_error err = {0};
     char why[400];
-    cr_assert_eq(fm_libraries_open(&libraries, cuda_major, why, sizeof why, &err), 0);
+    cr_assert_eq(fm_libraries_open(&libraries, cuda_major, 0, why, sizeof why, &err), 0);
     cr_assert(libraries->dnn == NULL && libraries->cudnn == 0, "%s", reason);
     cr_assert_eq(libraries->blas != NULL, blas, "%s", reason);
     cr_assert_eq(libraries->cublas != 0, blas);
@@ -394,7 +394,7 @@ Test(library, refusals_say_why)
     refused(&(struct fm_emulator_library){.cudnn = 7501}, MAJOR, true, "older than 7.6");
     char small[9];
     struct fm_cuda_libraries *libraries;
-    cr_assert_eq(fm_libraries_open(&libraries, MAJOR - 1, small, sizeof small, NULL), 0);
+    cr_assert_eq(fm_libraries_open(&libraries, MAJOR - 1, 0, small, sizeof small, NULL), 0);
     cr_assert_str_eq(small, "no cuBLA");
     fm_libraries_free(libraries);
     nothing_wrong("refusals");
@@ -458,7 +458,7 @@ Test(library, variables_that_change_results_are_unset)
     struct fm_cuda_libraries *libraries;
     struct fm_error err = {0};
     char why[256];
-    cr_assert_eq(fm_libraries_open(&libraries, MAJOR, why, sizeof why, &err), 0);
+    cr_assert_eq(fm_libraries_open(&libraries, MAJOR, 0, why, sizeof why, &err), 0);
     for (int i = 0; i < 5; i++) cr_assert_null(getenv(gone[i]), "%s", gone[i]);
     for (int i = 0; i < 3; i++) cr_assert_not_null(getenv(stay[i]), "%s", stay[i]);
     fm_libraries_free(libraries);

@@ -82,10 +82,14 @@ static struct fm_dnn_table dnn;
 static struct fm_blas_table blas;
 static char where[160], why[400];
 
-static enum fm_load load_dnn(int version)
+enum { NINE = 1 << 9, EIGHT = 1 << 8, SEVEN = 1 << 7 };
+static unsigned tried; /* after the latest */
+
+static enum fm_load load_dnn(unsigned but)
 {
     where[0] = why[0] = '\0';
-    return fm_load_dnn(&dnn, version, where, sizeof where, why, sizeof why);
+    tried = but;
+    return fm_load_dnn(&dnn, &tried, 77, where, sizeof where, why, sizeof why);
 }
 static enum fm_load load_blas(void)
 {
@@ -96,14 +100,76 @@ static enum fm_load load_blas(void)
 Test(library_load, named_folders_in_their_order)
 {
     compile("b/libcudnn.so.7", "", 7605);
-    cr_assert_eq(load_dnn(7), FM_LOADED, "%s", why);
+    cr_assert_eq(load_dnn(0), FM_LOADED, "%s", why);
     cr_assert_str_eq(where, path("b"), "the first folder that has it");
     cr_assert_eq(dnn.version(), 7605);
     cr_assert_eq(dnn.create(NULL), 0);
     compile("a/libcudnn.so.7", "", 7601);
-    cr_assert_eq(load_dnn(7), FM_LOADED, "%s", why);
+    cr_assert_eq(load_dnn(0), FM_LOADED, "%s", why);
     cr_assert_str_eq(where, path("a"));
     cr_assert_eq(dnn.version(), 7601);
+}
+
+static void compile_eight(const char *in)
+{
+    static const char *const parts[] = {"", "_ops_infer", "_ops_train", "_cnn_infer", "_cnn_train"};
+    char file[2][64];
+    for (int i = 0; i < 5; i++) {
+        snprintf(file[i > 0], sizeof file[0], "%s/libcudnn%s.so.8", in, parts[i]);
+        if (i == 0)
+            compile(file[0], "", 8907);
+        else
+            copy(file[0], file[1]);
+    }
+}
+static void compile_seven_and_nine(const char *in)
+{
+    static const char *const names[] = {".so.7", ".so.9", "_graph.so.9", "_ops.so.9", "_cnn.so.9"};
+    char file[64];
+    for (int i = 0; i < 5; i++) {
+        snprintf(file, sizeof file, "%s/libcudnn%s", in, names[i]);
+        compile(file, "", i == 0 ? 7605 : 91900);
+    }
+}
+
+/* A pinned cuDNN 8 is taken although a later folder has 9. */
+Test(library_load, a_folder_is_asked_for_all_versions_before_the_next)
+{
+    compile_eight("a");
+    compile_seven_and_nine("b");
+    cr_assert_eq(load_dnn(0), FM_LOADED, "%s", why);
+    cr_assert_eq(dnn.version(), 8907);
+    cr_assert_str_eq(where, path("a"));
+    cr_assert_eq(tried, EIGHT);
+    cr_assert_eq(load_dnn(tried), FM_LOADED, "%s", why); /* of no use: the next version */
+    cr_assert_eq(dnn.version(), 91900);
+    cr_assert_str_eq(where, path("b"));
+    cr_assert_eq(load_dnn(tried), FM_LOADED, "%s", why);
+    cr_assert_eq(dnn.version(), 7605);
+    cr_assert_eq(tried, NINE | EIGHT | SEVEN);
+    cr_assert_eq(load_dnn(tried), FM_LOAD_ABSENT);
+    /* Never a second build of a version, wherever it is. */
+    compile_eight("b");
+    cr_assert_eq(load_dnn(EIGHT), FM_LOADED, "%s", why);
+    cr_assert_eq(dnn.version(), 91900);
+}
+
+Test(library_load, folders_of_one_cuda_version_go_before_those_of_all)
+{
+    compile("a/libcublas.so.77", "", 0);
+    compile("b/libcublas.so.77", "", 0);
+    compile_seven_and_nine("a");
+    compile_eight("b");
+    cr_assert_eq(setenv("FOLDMILL_LIBDIRS_7", path("b"), 1), 0); /* of another */
+    cr_assert_eq(load_blas(), FM_LOADED, "%s", why);
+    cr_assert_str_eq(where, path("a"));
+    cr_assert_eq(setenv("FOLDMILL_LIBDIRS_77", path("b"), 1), 0);
+    cr_assert_eq(load_blas(), FM_LOADED, "%s", why);
+    cr_assert_str_eq(where, path("b"));
+    cr_assert_eq(load_dnn(0), FM_LOADED, "%s", why);
+    cr_assert_eq(dnn.version(), 8907);
+    cr_assert_eq(load_dnn(tried), FM_LOADED, "%s", why);
+    cr_assert_str_eq(where, path("a"), "those of all are asked still");
 }
 
 Test(library_load, all_parts_come_from_one_folder)
@@ -116,21 +182,21 @@ Test(library_load, all_parts_come_from_one_folder)
         copy("a/libcudnn.so.9", to);
     }
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(load_dnn(9), FM_LOAD_REFUSED);
+        cr_assert_eq(load_dnn(0), FM_LOAD_REFUSED);
         cr_assert(strstr(why, parts[i]) && strstr(why, path("a")), "%s", why);
         snprintf(to, sizeof to, "a/%s", parts[i]);
         copy("a/libcudnn.so.9", to);
     }
-    cr_assert_eq(load_dnn(9), FM_LOADED, "%s", why);
+    cr_assert_eq(load_dnn(0), FM_LOADED, "%s", why);
     garbage("a/libcudnn_heuristic.so.9"); /* may be missing, but not be broken */
-    cr_assert_eq(load_dnn(9), FM_LOAD_REFUSED);
+    cr_assert_eq(load_dnn(0), FM_LOAD_REFUSED);
     cr_assert(strstr(why, "heuristic"), "%s", why);
 }
 
 Test(library_load, what_is_broken_or_too_old_is_refused)
 {
     garbage("a/libcudnn.so.7");
-    cr_assert_eq(load_dnn(7), FM_LOAD_REFUSED);
+    cr_assert_eq(load_dnn(0), FM_LOAD_REFUSED);
     cr_assert(strstr(why, "libcudnn.so.7 cannot be opened"), "%s", why);
     compile("b/libcublas.so.77", "cublasSetWorkspace_v2", 0);
     copy("b/libcublas.so.77", "b/libcublasLt.so.77");
