@@ -17,7 +17,11 @@ static int open_device(struct fm_device **device, const struct fm_device_options
 #ifdef FM_EMULATED
     fm_emulator_from_environment();
 #endif
-    return fm_cuda_open(device, options, err);
+    const int status = fm_cuda_open(device, options, err);
+#ifdef FM_EMULATED
+    if (status) fm_emulator_closed();
+#endif
+    return status;
 }
 
 static void close_device(struct fm_device *device)

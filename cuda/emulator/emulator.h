@@ -60,7 +60,7 @@ struct fm_emulator_settings {
     bool no_library;   /* cuDNN and cuBLAS cannot be opened */
     bool no_graphs;    /* capture is not supported */
     bool no_driver;    /* cudaGetDeviceCount says 35 */
-    bool leaks;        /* what lives when the device is closed (fm_emulator_closed) is a mistake */
+    bool leaks;        /* fm_emulator_closed: what lives, and calls after a loss, are mistakes */
 };
 
 struct fm_emulator_counts {
@@ -88,7 +88,7 @@ void fm_emulator_count(struct fm_emulator_counts *counts);
 const char *fm_emulator_fault(void); /* the first one's text, or "" */
 /* Whether fm_emulator_reset or fm_emulator_set was called in this process. */
 bool fm_emulator_is_set(void);
-/* The device was closed. */
+/* The device was closed, or could not be opened. */
 void fm_emulator_closed(void);
 /* settings.c: reads FOLDMILL_EMULATOR
  * ("policy=random,seed=3,fail=17,memory=8000000,card=gtx1060+h200,cards=2") at its first call in the process

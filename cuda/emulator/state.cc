@@ -98,8 +98,12 @@ extern "C" void fm_emulator_closed(void)
 {
     struct fm_emulator_counts counts;
     fm_emulator_count(&counts);
-    if (!state()->settings.leaks || !counts.live) return;
-    fm_emulated_fault("%lld of what was made is left when the device is closed", (long long)counts.live);
+    if (!state()->settings.leaks) return;
+    if (counts.live)
+        fm_emulated_fault("%lld of what was made is left when the device is closed", (long long)counts.live);
+    if (counts.calls_after_loss)
+        fm_emulated_fault("%lld calls were made after one had said that the context is lost",
+                          (long long)counts.calls_after_loss);
 }
 
 extern "C" const char *fm_emulator_fault(void)

@@ -99,9 +99,9 @@ for kernels in $KERNELS; do
     rm -f "$work"/expected.db*
     check "calls fail for good, $kernels kernels" fail_all ,sticky,status=719 2 1 2
     check "calls fail once, $kernels kernels" fail_all '' 30 2 2
-    check "calls want memory, $kernels kernels" fail_all ,status=2 8 3 7
+    check "calls want memory, $kernels kernels" fail_all ,status=2 30 3 7
     device=cuda:0,1 cards=cards=2
-    check "calls fail for good on two cards, $kernels kernels" fail_all ,sticky,status=719 2 5 9
+    check "calls fail for good on two cards, $kernels kernels" fail_all ,sticky,status=719 2 1 4
     device=cuda cards=''
 done
 summary
