@@ -42,7 +42,7 @@ static int open_staging(struct fm_device *device, struct fm_card *card, struct f
 
 int fm_card_open(struct fm_device *device, struct fm_card *card, int number, struct fm_error *err)
 {
-    char why[256];
+    char why[256] = "CUDA cannot go on";
     struct cudaDeviceProp properties;
     size_t free_bytes = 0, total = 0;
     *card = (struct fm_card){.number = number};

@@ -13,7 +13,7 @@
 
 /* Lanes to keep open on a card unless the user says: a small network's kernels leave most of a card
  * idle, so several lanes share a multiprocessor. Streams of all lanes go through at most 32 hardware queues:
- * more than twice as many lanes would only wait for each other, and take memory. */
+ * many more than twice as many lanes would only wait for each other, and take memory. */
 enum { LANES_OF_A_MULTIPROCESSOR = 4, LEAST_LANES = 16, MOST_LANES = 64 };
 
 /* "0,2" -> numbers; NULL or "" -> none chosen. */

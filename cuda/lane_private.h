@@ -94,7 +94,7 @@ struct fm_lane {
     struct fm_cuda_work *first, *last; /* not reported yet */
     struct fm_cuda_work *feeding;      /* the first that is not wholly enqueued */
     bool direct;                       /* capture has failed: not tried again */
-    bool broken;                       /* a launch failed for want of memory: it can only be closed */
+    bool broken;                       /* out of memory, or a library refused: it can only be closed */
     struct fm_error why;               /* if broken */
     struct fm_lane *next;
 };
@@ -117,7 +117,7 @@ void fm_cuda_graphs_keep(struct fm_device *device, struct fm_cuda_slot *slot, co
  * FM_CUDA_WATCHDOG, and halves after one that took more than half of it, since two are in flight. `make` and
  * `free` are of a new slot and an old one; `reset` is called when other work than before will run in it.
  * `judge`, before a chunk is enqueued, takes the measure of the one that was in its place, which is through;
- * `begin` and `end` stand around a chunk to be measured. All do nothing where there is no watchdog. */
+ * `begin` and `end` stand around a chunk to be measured. Without a watchdog all but `reset` do nothing. */
 int fm_cuda_timers_make(struct fm_device *device, struct fm_cuda_slot *slot, struct fm_error *err);
 void fm_cuda_timers_free(struct fm_device *device, struct fm_cuda_slot *slot);
 void fm_cuda_timers_reset(const struct fm_device *device, struct fm_cuda_slot *slot);

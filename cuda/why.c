@@ -33,7 +33,7 @@ void fm_cuda_why_no_code(int sm, int toolkit, char *why, size_t why_size)
     else if (toolkit <= last)
         snprintf(why, why_size,
                  "this plug-in (CUDA %d) was built without code for its architecture, sm_%d: make clean, "
-                 "then make",
+                 "then make, with a toolkit that knows it",
                  toolkit, sm);
     else if (last == 10)
         snprintf(why, why_size,
@@ -88,6 +88,9 @@ static const struct {
     {803, 803,
      "the driver's kernel module and its library are of different versions, as after an update: reboot, or "
      "unload the nvidia modules and load them again"},
+    {222, 222,
+     "the driver is older than the plug-in's code: install a newer driver, or build on this machine: make "
+     "clean, then make"},
     {804, 804,
      "the compatibility package of CUDA works on data-centre cards only: remove cuda-compat (or its folder "
      "from LD_LIBRARY_PATH) and update the driver"},
@@ -127,7 +130,6 @@ void fm_cuda_why(cudaError_t status, int number, char *why, size_t why_size)
     case 98:  /* invalid device function */
     case 209: /* no kernel image for device */
     case 218: /* invalid PTX */
-    case 222: /* unsupported PTX version */
         fm_cuda_why_no_code(attribute(cudaDevAttrComputeCapabilityMajor, number) * 10 +
                                 attribute(cudaDevAttrComputeCapabilityMinor, number),
                             FM_CUDA_MAJOR, why, why_size);

@@ -14,6 +14,7 @@ mkdir -p build
 work=$(mktemp -d "${TMPDIR:-/tmp}/foldmill-gpu.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 exec > >(tee "$out") 2>&1
+copying=$!
 
 say() { printf '\n== %s (after %d s) ==\n' "$1" "$SECONDS"; }
 # part WHAT SECONDS COMMAND...: one line of the summary.
@@ -48,6 +49,9 @@ finish() {
         for what in "${untried[@]}"; do echo "  $what"; done
     fi
     echo "$passed passed, $failed failed"
+    # The last lines are to be in the file, too, when this is over.
+    exec >&- 2>&-
+    wait "$copying"
     [ "$failed" -eq 0 ] && [ ${#untried[@]} -eq 0 ]
     exit
 }
@@ -80,6 +84,7 @@ export work
 devices() { build/foldmill devices | tee "$work/devices"; }
 export -f devices
 part 'foldmill devices' 60 bash -o pipefail -c devices
+if [ "$failed" -gt 0 ]; then finish; fi
 if [ -f "$work/devices" ] && ! grep -q 'sm_' "$work/devices"; then
     echo "No GPU can be used here, see above: nothing else is tried."
     failed=$((failed + 1))

@@ -128,7 +128,7 @@ int fm_handle_plan(struct foldmill *f, struct fm_error *err)
     if (rc == FM_EDEVICE) {
         f->lost = true;
         f->lost_by = f->prepared.lost_by;
-        fm_fail(err, rc, "the device was lost %s", own.text);
+        fm_fail(err, rc, "the device was lost%s %s", f->lost_by.batch > 0 ? "" : ":", own.text);
     } else if (rc && err && !err->code) {
         *err = own;
     }

@@ -98,7 +98,8 @@ void fm_options_help(const struct fm_command *command, FILE *out);
     }
 #define FM_LANES_OPTIONS                                                                                     \
     {"lanes", 0, FM_OPTION_LANES, "N",                                                                       \
-     "runs at a time; default: the usable cores, of a GPU four a multiprocessor, 16 to 64 (alias --workers)"},                 \
+     "runs at a time; default: the usable cores; for each GPU four a multiprocessor, 16 to 64 (alias "       \
+     "--workers)"},                                                                                          \
     {                                                                                                        \
         "workers", 0, FM_OPTION_LANES, "N", ""                                                               \
     }

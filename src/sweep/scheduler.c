@@ -170,15 +170,27 @@ static int64_t count_busy(const struct fm_schedule *s)
     return busy;
 }
 
-/* The first waiting run that may take a free lane now, or NULL. */
+static bool is_like(const struct fm_waiting *a, const struct fm_waiting *b)
+{
+    return a->trial->network == b->trial->network &&
+           a->trial->config.batch_size == b->trial->config.batch_size;
+}
+
+/* The first waiting run that may take a free lane now, or NULL. Where one has no room, those behind it that
+ * are like it and take no less are not asked for. */
 static struct fm_waiting *choose(struct fm_schedule *s, int64_t busy, int64_t *cost)
 {
+    const struct fm_waiting *refused = NULL;
+    int64_t least = 0;
     for (int64_t w = s->first; w < s->nwaiting; w++) {
         struct fm_waiting *next = &s->waiting[w];
         if (next->taken) continue;
         if (busy >= s->wanted && !may_be_spare(s, next)) return NULL;
         *cost = fm_schedule_cost(s, next);
+        if (refused && is_like(refused, next) && *cost >= least) continue;
         if (fits(s, next, *cost)) return next;
+        refused = next;
+        least = *cost;
     }
     s->full = true;
     return NULL;

@@ -65,8 +65,9 @@ static const struct {
      "anew (as root: modprobe -r nvidia_uvm; modprobe nvidia_uvm), else reboot (CUDA error 999)"},
     {209, "its architecture, sm_61, needs a plug-in built with CUDA 12 or 11 (Debian: apt-get install "
           "nvidia-cuda-toolkit, then make); this one is of CUDA 13"},
-    {222, "its architecture, sm_61, needs a plug-in built with CUDA 12 or 11 (Debian: apt-get install "
-          "nvidia-cuda-toolkit, then make); this one is of CUDA 13"},
+    {222,
+     "the driver is older than the plug-in's code: install a newer driver, or build on this machine: make "
+     "clean, then make (CUDA error 222)"},
     {36, "the driver supports CUDA 13.0, this plug-in needs 13: install driver 580 or newer, or build with "
          "an older toolkit (README, 'GPUs')"},
     {127, "CUDA says 'startup failure in cuda runtime' (127): look whether nvidia-smi works and what dmesg "

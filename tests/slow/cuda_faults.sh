@@ -62,9 +62,9 @@ goes_on() {
 }
 
 # fail_all MORE MOST FIRST STEP: fails call after call, until MOST runs on end come through: there is no such call
-# any more, or none that matters. Want of memory need not lose the device.
+# any more, or none that matters. Some call must have mattered.
 fail_all() {
-    local more=$1 most=$2 call=${FIRST:-$3} step=${STEP:-$4} untouched=0 wrong=0 lost=0 code journal
+    local more=$1 most=$2 call=${FIRST:-$3} step=${STEP:-$4} untouched=0 touched=0 wrong=0 lost=0 code journal
     while [ "$untouched" -lt "$most" ] && [ "$call" -le "${LAST:-5000}" ]; do
         journal=$work/j$call$more.db
         run "${cards:+,}fail=$call$more" "$journal"
@@ -73,7 +73,7 @@ fail_all() {
             echo "call $call$more: exit $code: $(tail -n 3 "$work/err")"
             wrong=$((wrong + 1))
         fi
-        if [ "$code" -eq 0 ]; then untouched=$((untouched + 1)); else untouched=0; fi
+        if [ "$code" -eq 0 ]; then untouched=$((untouched + 1)); else untouched=0 touched=$((touched + 1)); fi
         if [ "$code" -eq 75 ]; then
             lost=$((lost + 1))
             if ! goes_on "$journal"; then
@@ -84,8 +84,8 @@ fail_all() {
         rm -f "$journal"*
         call=$((call + step))
     done
-    echo "Calls up to $call with '$more' and --kernels $kernels; $lost lost the device."
-    [ "$wrong" -eq 0 ] && { [ -n "${LAST:-}" ] || [ "$lost" -gt 0 ] || [[ $more = *status=2* ]]; }
+    echo "Calls up to $call with '$more' and --kernels $kernels; $touched mattered, $lost lost the device."
+    [ "$wrong" -eq 0 ] && { [ -n "${LAST:-}" ] || [ "$touched" -gt 0 ]; }
 }
 
 kernels=own run '' "$work/own.db" || bad "an undisturbed run with own kernels"
