@@ -43,6 +43,8 @@ struct fm_emulator_library {
     int no_getters; /* the getters of algorithms decline */
     int refuses;    /* convolutions are refused when they are called, whatever the getters said */
     int refuses_products;
+    int wrong; /* convolutions take examples to follow each other at once, whatever the descriptors say */
+    int wrong_products; /* products leave out the second half of their sums */
 };
 void fm_emulator_library_set(const struct fm_emulator_library *settings);
 

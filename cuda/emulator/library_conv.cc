@@ -189,6 +189,10 @@ static int start(struct fm_dnn_handle *handle, struct run run, const void *alpha
     if (fm_emulated_library()->refuses) return FM_EMULATED_DNN_NOT_SUPPORTED;
     run.alpha = *(const float *)alpha;
     run.beta = *(const float *)beta;
+    if (fm_emulated_library()->wrong) {
+        run.conv.x_example = (int64_t)run.conv.x_rows * run.conv.channels;
+        run.conv.y_example = (int64_t)run.conv.y_rows * run.conv.filters;
+    }
     const auto work = [run] {
         const float *x = (const float *)run.x, *w = (const float *)run.w, *y = (const float *)run.y;
         if (run.bytes) fm_emulated_scribble(run.workspace, run.bytes);

@@ -288,6 +288,18 @@ cudaError_t fm_cuda_optimize(struct fm_cuda_place place, struct fm_cuda_update u
  * activity. */
 cudaError_t fm_cuda_penalty(struct fm_cuda_place place, struct fm_cuda_update update, double *penalty);
 
+/* ---- trial.cu: what library/trial.c compares a library's call by ------------------------------------------
+ */
+
+/* Element e of example i becomes a number in [-1, 1) that depends on i * count + e and the salt alone, for
+ * place.rows examples of `count` floats; what lies between examples is left alone. */
+cudaError_t fm_cuda_trial_fill(struct fm_cuda_place place, int count, struct fm_cuda_tensor to,
+                               unsigned salt);
+/* *largest = max(*largest, the bits of the largest |a - b|): infinity where one of them is no finite number.
+ */
+cudaError_t fm_cuda_trial_compare(struct fm_cuda_place place, int count, struct fm_cuda_tensor a,
+                                  struct fm_cuda_tensor b, unsigned *largest);
+
 #ifdef __cplusplus
 }
 #endif

@@ -123,6 +123,10 @@ int fm_dnn_call_new(struct fm_dnn_call **made, struct fm_device *device, struct 
     struct fm_dnn_call *call = fm_calloc(1, sizeof *call);
     if (!call) return fm_fail_memory(err);
     call->direction = direction;
+    call->conv = *conv;
+    call->rows = rows;
+    call->x_example = x_example;
+    call->y_example = y_example;
     status = describe(device, call, conv, &x, &y, why, why_size, err);
     if (!status) status = fm_dnn_choose(device, card->dnn, call, algorithm, why, why_size, err);
     if (status) {

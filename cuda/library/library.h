@@ -71,8 +71,11 @@ struct fm_trial_operand {
     int64_t floats; /* from its address on */
     int64_t shift;  /* of its address from a multiple of FM_CUDA_ALIGN, in floats */
 };
-/* Makes the call once on zeros that lie as x, w and y will. 0: it works (or there was no room to try); 1 with
- * a reason in `why`: cuDNN refuses it; negative on failure. Not during capture. */
+/* Makes the call once on numbers in [-1, 1) that lie as x, w and y will (zeros in the halo), and Foldmill's
+ * own kernel on the same. 0: it works (or there was no room to try, and no lane is open: a lane would find
+ * none either); 1 with a reason in `why`: cuDNN refuses it, or its numbers are further from Foldmill's own
+ * than rounding explains (trial.c, most_of); negative on failure, FM_ENOMEM where open lanes leave no room.
+ * Four bytes come back to the host. Not during capture. */
 int fm_dnn_call_try(struct fm_device *device, struct fm_card *card, const struct fm_dnn_call *call,
                     const struct fm_trial_operand operands[3], char *why, size_t why_size,
                     struct fm_error *err);
@@ -96,7 +99,8 @@ struct fm_blas_shape {
 int fm_blas_product(struct fm_device *device, struct fm_card *card, cudaStream_t stream,
                     const struct fm_blas_shape *shape, const float *a, const float *b, float *c,
                     void *workspace, struct fm_error *err);
-/* As fm_dnn_call_try; shift: of a, b and c. */
+/* As fm_dnn_call_try; shift: of a, b and c. A product of two transposed matrices, which no plan makes, is
+ * refused: no own kernel makes it. */
 int fm_blas_product_try(struct fm_device *device, struct fm_card *card, const struct fm_blas_shape *shape,
                         const int64_t shift[3], char *why, size_t why_size, struct fm_error *err);
 

@@ -27,6 +27,8 @@ struct fm_dnn_call {
     enum fm_dnn_direction direction;
     int algorithm;
     size_t workspace;
+    struct fm_cuda_conv conv;
+    int rows, x_example, y_example; /* as given to fm_dnn_call_new */
     struct fm_dnn_tensor *x, *y;
     struct fm_dnn_filter *w;
     struct fm_dnn_convolution *convolution;

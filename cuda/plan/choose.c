@@ -170,10 +170,17 @@ static int64_t shift_of(const struct fm_cuda_builder *b, int tensor, int pad)
 }
 
 /* Whether a library makes the call: 1, 0 = an own kernel, negative. `status` and `why` are of its trial. */
-static int accepted(const struct fm_cuda_builder *b, const char *product, int status, const char *why)
+static int accepted(struct fm_cuda_builder *b, const struct fm_op *op, enum fm_dnn_role role, int status,
+                    const char *why)
 {
+    const char *product = is_conv(op) ? "convolution" : "product";
     if (status <= 0) return status ? status : 1;
-    if (!b->recorded) return 0;
+    if (!b->recorded) {
+        char line[160];
+        line_of(b, op, role, line, sizeof line);
+        fm_text_add(&b->plan->refused, "%s: %s\n", line, why);
+        return b->plan->refused.failed ? fm_fail_memory(b->err) : 0;
+    }
     return fm_fail(b->err, FM_EFILE, "the journal's algorithm for a %s cannot be used here: %s", product,
                    why);
 }
@@ -213,7 +220,7 @@ static int dnn_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
     /* Behind rows of a halo whose width is no multiple of four floats, an address may be none of 16 bytes,
      * and cuDNN does not say which of its algorithms need that. */
     if (operands[0].shift % 4 || operands[2].shift % 4)
-        return accepted(b, "convolution", 1, "its tensors do not lie at multiples of 16 bytes");
+        return accepted(b, o, role, 1, "its tensors do not lie at multiples of 16 bytes");
     char why[256];
     struct fm_dnn_call *dnn = NULL;
     struct fm_card *card = &b->device->cards[0];
@@ -221,7 +228,7 @@ static int dnn_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
                                  conv.pad + conv.in_rows + rooms[x].after, (int)rows, rooms[x].example,
                                  rooms[y].example, recorded_algorithm(b, o, role), why, sizeof why, b->err);
     if (!status) status = fm_dnn_call_try(b->device, card, dnn, operands, why, sizeof why, b->err);
-    status = accepted(b, "convolution", status, why);
+    status = accepted(b, o, role, status, why);
     struct fm_cuda_call *call = status > 0 ? library_call(b, FM_CALL_DNN, op, role) : NULL;
     if (!call) {
         fm_dnn_call_free(b->device, dnn);
@@ -265,7 +272,7 @@ static int blas_call(struct fm_cuda_builder *b, int op, enum fm_dnn_role role)
                                 [FM_ROLE_WEIGHT_GRAD] = {at_x, at_y, at_w}};
     char why[256];
     const int status = accepted(
-        b, "product",
+        b, o, role,
         fm_blas_product_try(b->device, &b->device->cards[0], &shape, shift[role], why, sizeof why, b->err),
         why);
     if (status <= 0) return status;

@@ -29,6 +29,12 @@ static void add_calls(struct fm_text *text, const struct fm_cuda_plan *plan, int
     }
 }
 
+static void add_indented(struct fm_text *text, const char *lines)
+{
+    for (const char *end; (end = strchr(lines, '\n')); lines = end + 1)
+        fm_text_add(text, "    %.*s\n", (int)(end - lines), lines);
+}
+
 int fm_cuda_explain(const struct fm_device *device, const struct fm_program *program, int64_t batch,
                     struct fm_text *text, struct fm_error *err)
 {
@@ -46,5 +52,9 @@ int fm_cuda_explain(const struct fm_device *device, const struct fm_program *pro
     fm_text_add(text, "  an evaluation, %" PRId64 " examples at a time, %d calls:\n", plan->layout.chunk,
                 plan->ncalls - plan->nstep);
     add_calls(text, plan, plan->nstep, plan->ncalls);
+    if (plan->refused.size) {
+        fm_text_add_string(text, "  own kernels where a library's call is refused:\n");
+        add_indented(text, plan->refused.data);
+    }
     return text->failed ? fm_fail_memory(err) : 0;
 }

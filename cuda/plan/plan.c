@@ -31,6 +31,7 @@ static void plan_free(struct fm_device *device, struct fm_cuda_plan *plan)
     fm_free(plan->rooms);
     fm_free(plan->variables);
     fm_text_fini(&plan->choices);
+    fm_text_fini(&plan->refused);
     fm_free(plan);
 }
 

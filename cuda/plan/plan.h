@@ -78,6 +78,7 @@ struct fm_cuda_plan {
     struct fm_cuda_call *calls;
     int ncalls, nstep;          /* the first nstep make a step, the others a chunk */
     struct fm_text choices;     /* a line for every library call: "conv1d_1/kernel forward 1" */
+    struct fm_text refused;     /* a line for every one that was refused: "conv1d_1/kernel forward: why" */
     struct fm_cuda_tile *tiles; /* host copy; the lane uploads it to layout.tiles */
     int ntiles;
     struct fm_cuda_update update; /* all but the addresses */

@@ -1,5 +1,7 @@
 /* Plans of the CUDA backend: which sizes they take, what they leave to libraries. */
 #include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cuda.h"
@@ -16,6 +18,7 @@ static void open_bench_with(struct ts_bench *bench, const char *network, int64_t
 {
     static float x[N * ROWS];
     static const uint32_t classes[N] = {0, 1, 1, 0};
+    for (uint32_t i = 0; i < N * ROWS; i++) x[i] = ts_hashed(i, 7, 1, 0);
     const struct ts_examples examples = {.n = N,
                                          .rows = rows,
                                          .channels = 1,
@@ -117,6 +120,82 @@ Test(cuda_plan, what_a_library_refuses_is_our_own)
         cuda->lane_close(lane);
         close_with_libraries(&bench);
     }
+}
+
+static const char three_convolutions[] =
+    "model: [{conv1d: {filters: 32, kernel_size: 3}}, {conv1d: {filters: 32, kernel_size: 5, padding: "
+    "same}},\n"
+    "  {conv1d: {filters: 32, kernel_size: 3, padding: same}}, flatten,\n"
+    "  {dense: {units: 2, activation: softmax}}]\n"
+    "train: {loss: sparse_categorical_crossentropy, batch_size: 8, optimizer: {sgd: {learning_rate: "
+    "0.01}}}\n";
+
+enum { PARAMETERS = 32 * 3 + 32 * 32 * 5 + 32 * 32 * 3 + 3 * 32 + 18 * 32 * 2 + 2 };
+
+static void train_three(struct ts_bench *bench, float *parameters)
+{
+    struct fm_lane *lane = ts_bench_lane(bench, 0, 1, NULL);
+    struct fm_report report;
+    cr_assert(lane && ts_bench_train(bench, lane, 0, 3, &report), "%s", bench->error.text);
+    cr_assert(ts_bench_parameters(bench, lane, parameters), "%s", bench->error.text);
+    cuda->lane_close(lane);
+}
+
+/* A library whose calls succeed with wrong numbers loses those calls, and training is what it is with own
+ * kernels. conv1d_1 writes into a halo; conv1d_2's tensors lie without gaps, so it stays right. */
+Test(cuda_plan, what_a_library_computes_wrongly_is_our_own)
+{
+    static const char *const directions[] = {"forward", "input_grad", "weight_grad", "evaluate"};
+    static float want[PARAMETERS], got[PARAMETERS];
+    struct ts_bench bench;
+    open_bench_with(&bench, three_convolutions, FEW_ROWS, FM_KERNELS_OWN);
+    cr_assert_eq(bench.program->float_count, PARAMETERS);
+    train_three(&bench, want);
+    close_with_libraries(&bench);
+    for (int wrong = 0; wrong < 4; wrong++) {
+        open_with_libraries(&bench,
+                            &(struct fm_emulator_library){.wrong = wrong & 1, .wrong_products = wrong >> 1},
+                            three_convolutions);
+        for (int i = 0; i < 4; i++) {
+            char call[64];
+            snprintf(call, sizeof call, "conv1d_1/kernel %s", directions[i]);
+            cr_expect_eq(chosen(&bench, call), !(wrong & 1), "%s", call);
+            snprintf(call, sizeof call, "conv1d_2/kernel %s", directions[i]);
+            cr_expect(chosen(&bench, call), "%s", call);
+            snprintf(call, sizeof call, "dense/kernel %s", directions[i]);
+            cr_expect_eq(chosen(&bench, call), !(wrong >> 1), "%s", call);
+        }
+        struct fm_text text = {0};
+        cr_assert_eq(cuda->explain(bench.device, bench.program, 8, &text, NULL), 0);
+        const char *said = "kernel forward: its numbers differ from Foldmill's own by ";
+        cr_expect_eq(strstr(text.data, said) != NULL, wrong != 0, "%s", text.data);
+        fm_text_fini(&text);
+        train_three(&bench, got);
+        for (int i = 0; i < PARAMETERS; i++)
+            cr_assert(fabsf(got[i] - want[i]) <= 1e-4f, "wrong %d, %d: %g %g", wrong, i, (double)got[i],
+                      (double)want[i]);
+        close_with_libraries(&bench);
+    }
+}
+
+/* Whether a plan is made does not depend on what the lanes leave: it fails instead of trusting a library. */
+Test(cuda_plan, no_room_beside_lanes_is_no_trust)
+{
+    struct ts_bench bench;
+    char why[300] = "";
+    open_with_libraries(&bench, &(struct fm_emulator_library){.wrong = 1}, three_convolutions);
+    struct fm_lane *lane = ts_bench_lane(&bench, 0, 1, NULL);
+    cr_assert(lane, "%s", bench.error.text);
+    struct fm_arena *arena = &bench.device->cards[0].arena;
+    const int64_t largest = fm_arena_largest(arena);
+    void *all = fm_arena_take(arena, largest);
+    cr_assert(all);
+    cr_expect(!cuda->supports(bench.device, bench.program, 16, why, sizeof why));
+    cr_expect(strstr(why, "lanes have taken"), "%s", why);
+    fm_arena_give(arena, all);
+    cr_expect(cuda->supports(bench.device, bench.program, 16, why, sizeof why), "%s", why);
+    cuda->lane_close(lane);
+    close_with_libraries(&bench);
 }
 
 /* The second convolution wants four rows of zeros around what the first one writes. With 64 filters row 0
