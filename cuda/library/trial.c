@@ -6,7 +6,8 @@
  * the card. Nothing is timed.
  *
  * Plans are also made while lanes compute, so a trial's memory is a piece of the arena once there is one:
- * device memory is neither asked for nor freed then, which would wait for every lane. */
+ * device memory is asked for and freed, which waits for every lane, only where the arena has no such piece.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,8 @@ static int take(struct trial *t, struct fm_error *err)
     if (t->card->arena.base) t->memory = fm_arena_take(&t->card->arena, t->bytes);
     t->of_arena = t->memory;
     if (t->memory) return 0;
+    if (FM_CUDA_NOTED(t->device, cudaMalloc((void **)&t->memory, (size_t)t->bytes))) return 0;
+    t->memory = NULL;
     /* The plan must not depend on what runs beside it. */
     if (t->card->lanes > 0) {
         char need[FM_BYTES_TEXT];
@@ -60,8 +63,6 @@ static int take(struct trial *t, struct fm_error *err)
                        "fewer lanes (--lanes), a smaller batch_size or --kernels own",
                        fm_show_bytes(t->bytes, need));
     }
-    if (FM_CUDA_NOTED(t->device, cudaMalloc((void **)&t->memory, (size_t)t->bytes))) return 0;
-    t->memory = NULL;
     return 1;
 }
 

@@ -188,11 +188,15 @@ Test(cuda_plan, no_room_beside_lanes_is_no_trust)
     cr_assert(lane, "%s", bench.error.text);
     struct fm_arena *arena = &bench.device->cards[0].arena;
     const int64_t largest = fm_arena_largest(arena);
-    void *all = fm_arena_take(arena, largest);
+    size_t free_bytes, total;
+    void *all = fm_arena_take(arena, largest), *rest;
     cr_assert(all);
+    cr_assert_eq(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
+    cr_assert_eq(cudaMalloc(&rest, free_bytes - 4096), cudaSuccess);
     cr_expect(!cuda->supports(bench.device, bench.program, 16, why, sizeof why));
     cr_expect(strstr(why, "lanes have taken"), "%s", why);
     fm_arena_give(arena, all);
+    cr_assert_eq(cudaFree(rest), cudaSuccess);
     cr_expect(cuda->supports(bench.device, bench.program, 16, why, sizeof why), "%s", why);
     cuda->lane_close(lane);
     close_with_libraries(&bench);
