@@ -45,6 +45,7 @@ struct fm_emulator_library {
     int refuses_products;
     int wrong; /* convolutions take examples to follow each other at once, whatever the descriptors say */
     int wrong_products; /* products leave out the second half of their sums */
+    int tf32;           /* products round what they multiply as tensor cores do */
 };
 void fm_emulator_library_set(const struct fm_emulator_library *settings);
 

@@ -2,6 +2,7 @@
 #include "emulator/library_private.h"
 
 #include <deque>
+#include <string.h>
 
 #define HANDLE "cuBLAS handle"
 enum { BAD = 7, FAILED = 13 }; // INVALID_VALUE, EXECUTION_FAILED
@@ -108,13 +109,25 @@ static bool check_handle(struct fm_blas_handle *handle, int ops, const char *cal
     return !fault;
 }
 
+// To the ten bits of TF32's fraction.
+static float to_tf32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x1000u) & ~0x1fffu;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 // A column-major matrix as op() makes it.
 struct matrix {
     const float *at;
     int64_t row, column;
+    bool tf32;
     inline double get(int64_t i, int64_t j) const
     {
-        return at[i * row + j * column];
+        const float x = at[i * row + j * column];
+        return tf32 ? to_tf32(x) : x;
     }
 };
 
@@ -143,7 +156,9 @@ static int sgemm(struct fm_blas_handle *handle, int op_a, int op_b, int m, int n
         !fm_emulated_operands_check(turned, 3, handle->card, call))
         return BAD;
     if (fm_emulated_library()->refuses_products) return BAD;
-    const struct matrix x = {a, op_a ? lda : 1, op_a ? 1 : lda}, y = {b, op_b ? ldb : 1, op_b ? 1 : ldb};
+    const bool tf32 = fm_emulated_library()->tf32;
+    const struct matrix x = {a, op_a ? lda : 1, op_a ? 1 : lda, tf32},
+                        y = {b, op_b ? ldb : 1, op_b ? 1 : ldb, tf32};
     const float scale = *alpha, keep = *beta;
     char *workspace = handle->workspace;
     const size_t bytes = handle->bytes;

@@ -39,12 +39,13 @@ struct trial {
 };
 
 /* The most by which two sums of `terms` products of numbers in [-1, 1) may differ, both in fp32 and in any
- * order. Such a sum is of the order sqrt(terms) / 3. Rounding leaves some 1e-7 * terms of it in the worst
- * orders, which is less than this up to 4e10 terms, and a transformation (Winograd, FFT) some 1e-5 of the
- * largest; elements at wrong places differ by the order of the sum itself. */
+ * order. Such a sum is of the order sqrt(terms) / 3. Rounding leaves less than 1e-7 * terms even in the worst
+ * orders that are in use, a transformation (Winograd, FFT) some 1e-5 of the sum. With operands rounded to
+ * TF32 a sum is off by 1.3e-4 * sqrt(terms) (standard deviation), and the largest of many by three times
+ * that; elements at wrong places differ by the order of the sum itself. */
 static double most_of(int64_t terms)
 {
-    return 0.02 * sqrt((double)terms);
+    return 1e-4 * sqrt((double)terms) + 1e-7 * (double)terms;
 }
 
 /* 0; 1: there is no room, and no lane takes it; negative. */
@@ -55,6 +56,7 @@ static int take(struct trial *t, struct fm_error *err)
     if (t->memory) return 0;
     if (FM_CUDA_NOTED(t->device, cudaMalloc((void **)&t->memory, (size_t)t->bytes))) return 0;
     t->memory = NULL;
+    if (t->device->lost) return fm_cuda_alive(t->device, err);
     /* The plan must not depend on what runs beside it. */
     if (t->card->lanes > 0) {
         char need[FM_BYTES_TEXT];
@@ -66,12 +68,14 @@ static int take(struct trial *t, struct fm_error *err)
     return 1;
 }
 
-static void give(struct trial *t)
+/* Gives `status`, or the reason why CUDA cannot go on. */
+static int give(struct trial *t, int status, struct fm_error *err)
 {
     if (t->of_arena)
         fm_arena_give(&t->card->arena, t->memory);
     else if (t->memory)
         FM_CUDA_NOTED(t->device, cudaFree(t->memory));
+    return status < 0 ? status : fm_cuda_alive(t->device, err) ? FM_EDEVICE : status;
 }
 
 /* 0: cleared and ready; 1: no room; negative. */
@@ -124,7 +128,8 @@ static int judge(struct trial *t, int status, const struct fm_error *own, char *
         status = fm_card_settle(t->device, t->card, &later);
         own = &later;
     }
-    if (status && !t->device->lost) {
+    /* Another program may have the memory: that says nothing about the call. */
+    if (status && status != FM_ENOMEM && !t->device->lost) {
         snprintf(why, why_size, "%s", own->text);
         return 1;
     }
@@ -212,8 +217,7 @@ int fm_dnn_call_try(struct fm_device *device, struct fm_card *card, const struct
     }
     if (!status)
         status = compare(&t, own_convolution(&t, call), &sides[t.out], terms_of(call), why, why_size, err);
-    give(&t);
-    return status;
+    return give(&t, status, err);
 }
 
 /* ---- cuBLAS ---- */
@@ -265,6 +269,5 @@ int fm_blas_product_try(struct fm_device *device, struct fm_card *card, const st
         status = judge(&t, status, &own, why, why_size, err);
     }
     if (!status) status = compare(&t, own_product(&t, shape), &sides[Y], shape->k, why, why_size, err);
-    give(&t);
-    return status;
+    return give(&t, status, err);
 }

@@ -152,18 +152,21 @@ Test(cuda_plan, what_a_library_computes_wrongly_is_our_own)
     cr_assert_eq(bench.program->float_count, PARAMETERS);
     train_three(&bench, want);
     close_with_libraries(&bench);
-    for (int wrong = 0; wrong < 4; wrong++) {
+    for (int wrong = 0; wrong < 5; wrong++) {
+        const bool convolutions = wrong < 4 && (wrong & 1), products = wrong >= 2;
         open_with_libraries(&bench,
-                            &(struct fm_emulator_library){.wrong = wrong & 1, .wrong_products = wrong >> 1},
+                            &(struct fm_emulator_library){.wrong = convolutions,
+                                                          .wrong_products = products && wrong < 4,
+                                                          .tf32 = wrong == 4},
                             three_convolutions);
         for (int i = 0; i < 4; i++) {
             char call[64];
             snprintf(call, sizeof call, "conv1d_1/kernel %s", directions[i]);
-            cr_expect_eq(chosen(&bench, call), !(wrong & 1), "%s", call);
+            cr_expect_eq(chosen(&bench, call), !convolutions, "%s", call);
             snprintf(call, sizeof call, "conv1d_2/kernel %s", directions[i]);
             cr_expect(chosen(&bench, call), "%s", call);
             snprintf(call, sizeof call, "dense/kernel %s", directions[i]);
-            cr_expect_eq(chosen(&bench, call), !(wrong >> 1), "%s", call);
+            cr_expect_eq(chosen(&bench, call), !products, "%s", call);
         }
         struct fm_text text = {0};
         cr_assert_eq(cuda->explain(bench.device, bench.program, 8, &text, NULL), 0);
