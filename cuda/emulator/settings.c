@@ -24,8 +24,9 @@
 #include "base/text.h"
 #include "emulator/emulator.h"
 
-#define LIST       "FOLDMILL_EMULATOR"
-#define MOST_CARDS 16
+#define LIST           "FOLDMILL_EMULATOR"
+#define LAUNCH_FAILURE 719 /* cudaErrorLaunchFailure */
+#define MOST_CARDS     16
 
 struct word {
     const char *name, *value; /* value: NULL = there is no '=' */
@@ -133,6 +134,8 @@ bool fm_emulator_parse(const char *list, struct fm_emulator_settings *settings, 
         }
         list += size + (list[size] == ',');
     }
+    /* CUDA goes on after most errors; a launch failure is for good. */
+    if (settings->fail_sticky && !settings->fail_status) settings->fail_status = LAUNCH_FAILURE;
     return true;
 }
 
