@@ -46,7 +46,7 @@ void fm_arena_fini(struct fm_arena *arena)
 
 void *fm_arena_take(struct fm_arena *arena, int64_t bytes)
 {
-    const int64_t need = (bytes + FM_CUDA_ALIGN - 1) / FM_CUDA_ALIGN * FM_CUDA_ALIGN;
+    const int64_t need = fm_cuda_round_up(bytes, FM_CUDA_ALIGN);
     for (struct fm_arena_piece *piece = arena->first; piece; piece = piece->next) {
         if (piece->taken || piece->size < need || need <= 0) continue;
         if (piece->size > need) {

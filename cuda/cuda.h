@@ -43,6 +43,12 @@
 #define FM_CUDA_STAGING   (8 << 20) /* bytes of one of the two pinned staging buffers of a card */
 #define FM_CUDA_ALIGN     256       /* of everything in an arena */
 
+/* The next multiple of `step`. */
+static inline int64_t fm_cuda_round_up(int64_t value, int64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
 struct fm_cuda_libraries; /* library/library.h */
 struct fm_cuda_plan;      /* plan/plan.h */
 struct fm_cuda_slot;      /* lane.h */

@@ -30,7 +30,7 @@ static void add(struct upload *u, const void *from, int64_t bytes, const void **
         return;
     }
     u->pieces[u->count++] = (struct piece){from, bytes, u->total, where};
-    u->total += (bytes + FM_CUDA_ALIGN - 1) / FM_CUDA_ALIGN * FM_CUDA_ALIGN;
+    u->total += fm_cuda_round_up(bytes, FM_CUDA_ALIGN);
 }
 #define ADD(u, from, bytes, where) add(u, from, (int64_t)(bytes), (const void **)(where))
 

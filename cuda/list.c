@@ -46,37 +46,37 @@ static void list_libraries(struct fm_text *text, const struct fm_cuda_libraries 
     fm_text_add_string(text, "\n");
 }
 
-/* The architecture of all cards that can be used; 0 when they differ. */
-static int common_architecture(int count)
+/* How many cards can be used; `common`: the architecture of all of these, 0 when they differ. */
+static int count_usable(int count, int *common)
 {
     char why[256];
-    int common = 0;
+    int usable = 0;
+    *common = 0;
     for (int number = 0; number < count; number++) {
         int major = 0, minor = 0;
         if (fm_card_usable(number, why, sizeof why)) continue;
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number);
-        if (common && common != major * 10 + minor) return 0;
-        common = major * 10 + minor;
+        const int sm = major * 10 + minor;
+        *common = usable == 0 || *common == sm ? sm : 0;
+        usable++;
     }
-    return common;
+    return usable;
 }
 
 int fm_cuda_list(struct fm_text *text, bool libraries, struct fm_error *err)
 {
     struct fm_cuda_libraries *opened = NULL;
     char why[512];
-    int count = 0, usable = 0;
+    int count = 0, common;
     const cudaError_t counted = cudaGetDeviceCount(&count);
     if (counted != cudaSuccess || count < 1) {
         fm_cuda_usable(NULL, why, sizeof why);
         fm_text_add(text, "cuda       cannot be used: %s\n", why);
         return 0;
     }
-    for (int number = 0; number < count; number++) usable += !fm_card_usable(number, why, sizeof why);
-    if (libraries && usable) {
-        const int status =
-            fm_libraries_open(&opened, FM_CUDA_MAJOR, common_architecture(count), why, sizeof why, err);
+    if (libraries && count_usable(count, &common) > 0) {
+        const int status = fm_libraries_open(&opened, FM_CUDA_MAJOR, common, why, sizeof why, err);
         if (status) return status;
     }
     for (int number = 0; number < count; number++) list_card(text, number, opened);

@@ -86,10 +86,10 @@ static int begin(struct trial *t, const struct fm_trial_operand operands[3], int
     for (int i = 0; i < PARTS; i++) {
         const struct fm_trial_operand *operand = &operands[i == OWN ? t->out : i];
         offset[i] = t->bytes + operand->shift % (FM_CUDA_ALIGN / 4) * 4;
-        t->bytes = (offset[i] + operand->floats * 4 + FM_CUDA_ALIGN - 1) / FM_CUDA_ALIGN * FM_CUDA_ALIGN;
+        t->bytes = fm_cuda_round_up(offset[i] + operand->floats * 4, FM_CUDA_ALIGN);
     }
     t->workspace = t->bytes;
-    t->record = t->workspace + (workspace + FM_CUDA_ALIGN - 1) / FM_CUDA_ALIGN * FM_CUDA_ALIGN;
+    t->record = t->workspace + fm_cuda_round_up(workspace, FM_CUDA_ALIGN);
     t->bytes = t->record + (int64_t)sizeof(struct record);
     int status = fm_card_use(t->device, t->card, err);
     if (!status) status = take(t, err);

@@ -10,11 +10,6 @@
 
 #define MAX_BYTES (INT64_C(1) << 42)
 
-static int64_t round_up(int64_t value, int64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 /* Each at a multiple of 4 floats, so that they can be read four at a time. Kernels that cuDNN reads are
  * turned into its order, [out][taps][in]. */
 int fm_cuda_place_variables(struct fm_cuda_builder *b)
@@ -30,7 +25,7 @@ int fm_cuda_place_variables(struct fm_cuda_builder *b)
         own->taps = v->rank == 3 ? (int)v->shape[0] : 1;
         own->in = v->rank == 3 ? (int)v->shape[1] : 1;
         own->out = v->rank == 3 ? (int)v->shape[2] : (int)v->count;
-        layout->floats += round_up(v->count, 4);
+        layout->floats += fm_cuda_round_up(v->count, 4);
     }
     return 0;
 }
@@ -61,7 +56,8 @@ static bool find_gradient(const struct fm_cuda_plan *plan, int variable, struct 
             tile->splits = call->splits;
             tile->stride = call->stride;
             tile->partial = call->partial;
-            if (call->kernel != variable) tile->partial += round_up(plan->variables[call->kernel].count, 4);
+            if (call->kernel != variable)
+                tile->partial += fm_cuda_round_up(plan->variables[call->kernel].count, 4);
         }
         return true;
     }
@@ -161,7 +157,7 @@ static int64_t first_fit(const struct span *spans, int count, int64_t bytes, int
 static int place_tensors(struct fm_cuda_builder *b, int64_t *size)
 {
     struct fm_cuda_plan *plan = b->plan;
-    const int64_t guard = round_up(b->device->options.guard, FM_CUDA_ALIGN);
+    const int64_t guard = fm_cuda_round_up(b->device->options.guard, FM_CUDA_ALIGN);
     struct span *spans = fm_calloc((size_t)plan->ntensors + 1, sizeof *spans);
     int count = 0;
     *size = guard;
@@ -169,7 +165,7 @@ static int place_tensors(struct fm_cuda_builder *b, int64_t *size)
     for (int t = 0; t < plan->ntensors; t++) {
         struct fm_cuda_room *room = &plan->rooms[t];
         if (room->last < 0 || room->zero) continue;
-        const int64_t exact = bytes_of(b, t), bytes = round_up(exact, FM_CUDA_ALIGN);
+        const int64_t exact = bytes_of(b, t), bytes = fm_cuda_round_up(exact, FM_CUDA_ALIGN);
         int64_t at = guard ? *size : first_fit(spans, count, bytes, room->first, room->last);
         spans[count++] = (struct span){at, bytes, room->first, room->last};
         room->offset = at;
@@ -190,7 +186,7 @@ static int64_t take(struct fm_cuda_layout *layout, int64_t bytes)
         layout->bytes = MAX_BYTES + FM_CUDA_ALIGN;
         return 0;
     }
-    layout->bytes += round_up(bytes, FM_CUDA_ALIGN);
+    layout->bytes += fm_cuda_round_up(bytes, FM_CUDA_ALIGN);
     return at;
 }
 
@@ -211,8 +207,8 @@ static void place_state(struct fm_cuda_builder *b)
 {
     const struct fm_program *p = b->program;
     struct fm_cuda_layout *layout = &b->plan->layout;
-    layout->tail = round_up(layout->floats * 4 * (1 + (int64_t)p->slots), 16);
-    layout->state_bytes = round_up(layout->tail + (int64_t)sizeof(struct fm_cuda_tail), 16);
+    layout->tail = fm_cuda_round_up(layout->floats * 4 * (1 + (int64_t)p->slots), 16);
+    layout->state_bytes = fm_cuda_round_up(layout->tail + (int64_t)sizeof(struct fm_cuda_tail), 16);
     layout->state = take(layout, layout->state_bytes);
     for (int slot = 0; slot < FM_SLOTS; slot++) layout->snapshot[slot] = take(layout, layout->state_bytes);
     layout->gradients = take(layout, layout->floats * 4);

@@ -17,16 +17,7 @@ static void open_bench(struct ts_bench *bench)
 {
     static float x[N * ROWS];
     static uint32_t classes[N];
-    for (uint32_t i = 0; i < N * ROWS; i++) x[i] = ts_hashed(i, 1, 1, 0);
-    for (uint32_t i = 0; i < N; i++) classes[i] = i % 2;
-    const struct ts_examples examples = {.n = N,
-                                         .rows = ROWS,
-                                         .channels = 1,
-                                         .x = x,
-                                         .nclasses = 2,
-                                         .classes = classes,
-                                         .width = 1,
-                                         .train = 16};
+    const struct ts_examples examples = ts_examples_in_turn(x, classes, N, ROWS, 16, 1);
     /* All runs when it is enqueued, so that nothing is asked for twice. */
     const struct fm_emulator_settings settings = {.policy = FM_EMULATOR_EAGER, .driver_time = true};
     fm_emulator_reset(&settings);

@@ -15,16 +15,7 @@ static bool open_bench_with(struct ts_bench *bench, const struct fm_emulator_set
 {
     static float x[N * ROWS];
     static uint32_t classes[N];
-    for (uint32_t i = 0; i < N * ROWS; i++) x[i] = ts_hashed(i, 1, 1, 0);
-    for (uint32_t i = 0; i < N; i++) classes[i] = i % 2;
-    const struct ts_examples examples = {.n = N,
-                                         .rows = ROWS,
-                                         .channels = 1,
-                                         .x = x,
-                                         .nclasses = 2,
-                                         .classes = classes,
-                                         .width = 1,
-                                         .train = 16};
+    const struct ts_examples examples = ts_examples_in_turn(x, classes, N, ROWS, 16, 1);
     const struct fm_device_options options = {.lanes = 1};
     fm_emulator_reset(settings);
     return ts_bench_open_with(bench, &examples,

@@ -33,17 +33,8 @@ static void open_bench_for(struct ts_bench *bench, const struct fm_emulator_sett
 {
     static float x[N * ROWS];
     static uint32_t classes[N];
-    for (uint32_t i = 0; i < N * ROWS; i++)
-        x[i] = i < TRAIN * ROWS && first != 0 ? first : ts_hashed(i, 1, 1, 0);
-    for (uint32_t i = 0; i < N; i++) classes[i] = i % 2;
-    const struct ts_examples examples = {.n = N,
-                                         .rows = ROWS,
-                                         .channels = 1,
-                                         .x = x,
-                                         .nclasses = 2,
-                                         .classes = classes,
-                                         .width = 1,
-                                         .train = TRAIN};
+    const struct ts_examples examples = ts_examples_in_turn(x, classes, N, ROWS, TRAIN, 1);
+    for (uint32_t i = 0; first != 0 && i < TRAIN * ROWS; i++) x[i] = first;
     const struct fm_device_options options = {.lanes = 1, .slice = 8, .profile = profile};
     fm_emulator_reset(settings);
     cr_assert(ts_bench_open_with(bench, &examples,

@@ -105,16 +105,7 @@ static int run(const struct fm_backend *backend, int rounds)
 {
     static float x[N * ROWS];
     static uint32_t classes[N];
-    for (uint32_t i = 0; i < N * ROWS; i++) x[i] = ts_hashed(i, 3, 1, 0);
-    for (uint32_t i = 0; i < N; i++) classes[i] = i % 2;
-    const struct ts_examples examples = {.n = N,
-                                         .rows = ROWS,
-                                         .channels = 1,
-                                         .x = x,
-                                         .nclasses = 2,
-                                         .classes = classes,
-                                         .width = 1,
-                                         .train = 30};
+    const struct ts_examples examples = ts_examples_in_turn(x, classes, N, ROWS, 30, 3);
     struct ts_bench bench;
     if (!ts_bench_open(&bench, &examples, network, backend, LANES)) return fail(bench.error.text);
     float *expected = calloc((size_t)bench.program->float_count, sizeof *expected);

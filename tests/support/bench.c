@@ -229,3 +229,18 @@ bool ts_bench_parameters(struct ts_bench *b, struct fm_lane *lane, float *parame
     fm_free(blob);
     return ok;
 }
+
+struct ts_examples ts_examples_in_turn(float *x, uint32_t *classes, int64_t n, int64_t rows, int64_t train,
+                                       uint32_t salt)
+{
+    for (int64_t i = 0; i < n * rows; i++) x[i] = ts_hashed((uint32_t)i, salt, 1, 0);
+    for (int64_t i = 0; i < n; i++) classes[i] = (uint32_t)(i % 2);
+    return (struct ts_examples){.n = n,
+                                .rows = rows,
+                                .channels = 1,
+                                .x = x,
+                                .nclasses = 2,
+                                .classes = classes,
+                                .width = 1,
+                                .train = train};
+}

@@ -60,6 +60,11 @@ bool ts_bench_train(struct ts_bench *bench, struct fm_lane *lane, int64_t first,
 /* The portable parameters, float_count floats; false when that failed. */
 bool ts_bench_parameters(struct ts_bench *bench, struct fm_lane *lane, float *parameters);
 
+/* `n` examples of `rows` numbers (ts_hashed with `salt`, in [-1, 1)), of two classes in turn, of which the
+ * first `train` train; x and classes have room for them and must live as long. */
+struct ts_examples ts_examples_in_turn(float *x, uint32_t *classes, int64_t n, int64_t rows, int64_t train,
+                                       uint32_t salt);
+
 /* The formula of tests/goldens/README.md ("training.json"): value i of a salted stream in [offset - limit,
  * offset + limit). */
 float ts_hashed(uint32_t i, uint32_t salt, double limit, double offset);
